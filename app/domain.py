@@ -1,0 +1,589 @@
+"""The nouns: frozen dataclasses and enums that every other module shares.
+
+Character offsets are half-open and count code points of the document's parsed text.
+Times are POSIX seconds (UTC). Keys of entities are normal forms of names (`app.names`);
+a relation's key joins its two entity keys, sorted, with a tab.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import uuid
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import NamedTuple
+
+Scalar = str | int | float | bool
+Metadata = Mapping[str, Scalar | Sequence[Scalar]]
+
+
+class Kind(StrEnum):
+    """What a vector point or graph reference stands for."""
+
+    CHUNK = "chunk"
+    ENTITY = "entity"
+    RELATION = "relation"
+
+
+class Status(StrEnum):
+    """State of a document as callers see it; derived from its latest job."""
+
+    QUEUED = "queued"
+    PARSING = "parsing"
+    EXTRACTING = "extracting"
+    MERGING = "merging"
+    INDEXING = "indexing"
+    READY = "ready"
+    FAILED = "failed"
+    DELETING = "deleting"
+
+
+class State(StrEnum):
+    """State of a job."""
+
+    QUEUED = "queued"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+    CANCELLED = "cancelled"
+
+    @property
+    def final(self) -> bool:
+        return self in (State.DONE, State.FAILED, State.CANCELLED)
+
+
+class Plan(StrEnum):
+    """Kind of a job; `workers.plans` says which stages each has."""
+
+    INGEST = "ingest"
+    DELETE = "delete"
+
+
+class Mode(StrEnum):
+    """How `POST /query` retrieves."""
+
+    NAIVE = "naive"
+    LOCAL = "local"
+    GLOBAL = "global"
+    HYBRID = "hybrid"
+    MIX = "mix"
+    PPR = "ppr"
+    BYPASS = "bypass"
+
+
+class Scope(StrEnum):
+    """What an API key may do; each includes the ones before it."""
+
+    READ = "read"
+    WRITE = "write"
+    ADMIN = "admin"
+
+
+# --- ids -----------------------------------------------------------------------------------------
+
+
+def derive_id(workspace: str, kind: str, *natural: str) -> str:
+    """Deterministic 128-bit UUID of a natural key; the same in every store."""
+    digest = hashlib.sha256("\x1f".join((workspace, kind, *natural)).encode()).digest()
+    return str(uuid.UUID(bytes=digest[:16], version=8))
+
+
+def relation_key(one: str, other: str) -> str:
+    """Key of the unordered pair of two entity keys."""
+    return "\t".join(sorted((one, other)))
+
+
+def relation_ends(key: str) -> tuple[str, str]:
+    first, second = key.split("\t")
+    return first, second
+
+
+class Ref(NamedTuple):
+    """Points at a chunk, entity or relation of the workspace at hand."""
+
+    kind: Kind
+    key: str
+
+
+# --- documents and jobs --------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Model calls and what they cost. `cost` is in the currency of the price settings."""
+
+    llm_calls: int = 0
+    prompt_tokens: int = 0
+    completion_tokens: int = 0
+    cost: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.llm_calls + other.llm_calls,
+            self.prompt_tokens + other.prompt_tokens,
+            self.completion_tokens + other.completion_tokens,
+            self.cost + other.cost,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """Why a job failed, for people (`message`) and programs (`code`)."""
+
+    code: str
+    message: str
+    stage: str
+    retryable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Revision:
+    """One uploaded version of a document. `source` and `text` are blob keys (SHA-256)."""
+
+    name: str
+    media_type: str
+    size: int
+    source: str
+    metadata: Metadata = field(default_factory=dict)
+    date: str = ""  # ISO 8601; "" means the time of upload
+    title: str = ""  # found by the parser
+    text: str = ""  # "" until parsed
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A plan carried out for one document. `done` and `total` count units of the current stage."""
+
+    id: str
+    workspace: str
+    plan: Plan
+    document_id: str
+    state: State = State.QUEUED
+    status: Status = Status.QUEUED
+    stage: str = ""
+    done: int = 0
+    total: int = 0
+    attempts: int = 0  # failed tries of its steps so far
+    error: Failure | None = None
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """A document: the revision that queries see (`live`), the one on its way (`pending`), or both."""
+
+    id: str
+    version: int  # of `live`; 0 means nothing is visible yet
+    live: Revision | None
+    pending: Revision | None
+    job: Job  # the latest
+    chunks: int = 0  # visible ones
+    warnings: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    created_at: float = 0.0
+    updated_at: float = 0.0
+
+    @property
+    def revision(self) -> Revision:
+        """What to show of it: the visible revision, else the coming one."""
+        revision = self.live or self.pending
+        assert revision is not None, "a document has at least one revision"
+        return revision
+
+    @property
+    def status(self) -> Status:
+        return self.job.status
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A claimed unit of work. An empty shard means: divide the stage first."""
+
+    id: str  # <job>.<stage>.<n>
+    job_id: str
+    workspace: str
+    plan: Plan
+    document_id: str
+    stage: str
+    shard: tuple[str, ...]
+    attempt: int  # 1 for the first claim; fences writes of earlier claims
+
+
+class Ticket(NamedTuple):
+    """What the queue carries. `attempt` = claims so far, so that a redelivery has a new identity."""
+
+    step_id: str
+    attempt: int
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """What `Journal.finish` opened: a step already claimed for the caller, others to be sent."""
+
+    step: Step | None = None
+    send: tuple[Ticket, ...] = ()
+    job_done: bool = False
+
+
+# --- what a chunk says ---------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A token window of a document: `text == parsed_text[start:end]`, exactly."""
+
+    id: str
+    document_id: str
+    position: int
+    start: int
+    end: int
+    text: str
+    tokens: int
+    headings: tuple[str, ...] = ()
+    page: int | None = None  # of its first character, from 1
+    page_end: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class EntityMention:
+    """An entity as one chunk names it."""
+
+    name: str
+    kind: str
+    description: str
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RelationMention:
+    """A relation as one chunk states it; `source` and `target` are names, strength is 0 to 10."""
+
+    source: str
+    target: str
+    description: str
+    keywords: tuple[str, ...] = ()
+    strength: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Extraction:
+    """All that one chunk says. `about` holds names that the chunk is about (title, heading, subject)."""
+
+    entities: tuple[EntityMention, ...] = ()
+    relations: tuple[RelationMention, ...] = ()
+    about: tuple[str, ...] = ()
+    model: str = ""
+    dropped: int = 0  # records of the reply that could not be used
+    error: str = ""  # why the chunk has no extraction, if it failed for good
+    usage: Usage = Usage()
+
+
+# --- the graph -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Entity:
+    """`mentions` counts the chunks that name it. `revision` counts changes of its evidence,
+    `profiled` the revision that `profile` covers, `indexed` the one that its vector covers."""
+
+    key: str
+    name: str
+    kind: str
+    profile: str
+    mentions: int
+    degree: int = 0
+    aliases: tuple[str, ...] = ()
+    revision: int = 0
+    profiled: int = 0
+    indexed: int = 0
+    digest: str = ""  # of the text that was last indexed
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """`source` and `target` are entity keys in sorted order, `weight` the sum of the strengths."""
+
+    key: str
+    source: str
+    target: str
+    source_name: str
+    target_name: str
+    profile: str
+    keywords: tuple[str, ...]
+    weight: float
+    mentions: int
+    revision: int = 0
+    profiled: int = 0
+    indexed: int = 0
+    digest: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """Descriptions from which a profile is made, a bounded, order-free sample of all (`count`)."""
+
+    ref: Ref
+    name: str
+    revision: int
+    descriptions: tuple[str, ...]
+    count: int
+    profile: str = ""  # the present one
+    covered: int = 0  # evidence count when it was last summarised by a model
+
+
+@dataclass(frozen=True, slots=True)
+class Profile:
+    ref: Ref
+    text: str
+    revision: int
+    covered: int = 0
+
+
+class Mark(NamedTuple):
+    """A reference whose vector now covers `revision`; `digest` identifies the indexed text."""
+
+    ref: Ref
+    revision: int
+    digest: str
+
+
+class Stale(NamedTuple):
+    """A reference whose vector is behind; `gone` means no evidence is left: delete the point."""
+
+    ref: Ref
+    gone: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChunkLinks:
+    """What a chunk is tied to: mentioned entities, asserted relations, entities it is about."""
+
+    chunk_id: str
+    document_id: str
+    entities: tuple[str, ...]
+    relations: tuple[str, ...]
+    about: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class EntityLinks:
+    """Chunks of an entity, bounded. `mentions` is the true count, `chunks` a part of them."""
+
+    key: str
+    name: str
+    mentions: int
+    chunks: tuple[str, ...]
+    about: tuple[str, ...]  # chunks about it
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """One piece of evidence for an entity or relation, with where it stands."""
+
+    chunk_id: str
+    document_id: str
+    name: str
+    kind: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Subgraph:
+    entities: tuple[Entity, ...]
+    relations: tuple[Relation, ...]
+    truncated: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """Visible records of a workspace."""
+
+    documents: int
+    chunks: int
+    entities: int
+    relations: int
+
+
+# --- vectors -------------------------------------------------------------------------------------
+
+Vector = tuple[float, ...]
+
+
+class Sparse(NamedTuple):
+    """Term weights: hashed term ids (unique) and their values."""
+
+    indices: tuple[int, ...]
+    values: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    ref: Ref
+    dense: Vector
+    sparse: Sparse
+    document_id: str = ""  # chunks only
+
+
+@dataclass(frozen=True, slots=True)
+class VectorQuery:
+    """One search: by dense or by sparse vector. `within` limits to these keys, `documents` (chunks
+    only) to these documents; None means no limit."""
+
+    kind: Kind
+    limit: int
+    dense: Vector | None = None
+    sparse: Sparse | None = None
+    within: Sequence[str] | None = None
+    documents: Sequence[str] | None = None
+
+
+class Hit(NamedTuple):
+    key: str
+    score: float
+
+
+# --- questions and answers -----------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Keywords:
+    """Low: things (entities); high: themes (relations)."""
+
+    low: tuple[str, ...] = ()
+    high: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    role: str  # user | assistant
+    content: str
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """Token limits of the context; each part ends where its share or the whole does."""
+
+    entities: int = 6000
+    relations: int = 8000
+    total: int = 30000
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    text: str
+    mode: Mode = Mode.MIX
+    top_k: int = 40
+    chunk_top_k: int = 20
+    budget: Budget = Budget()
+    documents: tuple[str, ...] | None = None  # evidence only from these
+    history: tuple[Turn, ...] = ()
+    keywords: Keywords | None = None
+    keyword_source: str = "auto"  # auto | model | query
+    response_type: str = ""
+    language: str = ""
+    low_level: bool = True
+    high_level: bool = True
+    source_text: bool = True
+    mix_style: str = "walk"  # walk | lightrag
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredEntity:
+    entity: Entity
+    text: str  # its profile, or its matching evidence when the question has filters
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class ScoredRelation:
+    relation: Relation
+    text: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A chunk in the context, numbered for citation."""
+
+    number: int
+    chunk: Chunk
+    document_name: str
+    date: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the answerer sees, within the budget, best first."""
+
+    entities: tuple[ScoredEntity, ...] = ()
+    relations: tuple[ScoredRelation, ...] = ()
+    sources: tuple[Source, ...] = ()
+    tokens: int = 0
+
+    @property
+    def empty(self) -> bool:
+        return not (self.entities or self.relations or self.sources)
+
+
+@dataclass(frozen=True, slots=True)
+class Citation:
+    number: int
+    document_id: str
+    document_name: str
+    chunk_id: str
+    page: int | None
+    start: int
+    end: int
+    quote: str
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    system: str
+    user: str
+    history: tuple[Turn, ...] = ()
+    max_tokens: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    text: str
+    usage: Usage = Usage()
+    finish_reason: str = "stop"
+
+
+# --- settings that core code sees ----------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Knobs of ingestion and retrieval; plain data, so core code never sees the settings."""
+
+    chunk_tokens: int = 1200
+    chunk_overlap: int = 100
+    chunks_per_step: int = 8
+    gleanings: int = 0
+    profile_tokens: int = 500
+    summary_threshold: int = 1200  # tokens of descriptions beyond which a profile is summarised
+    entity_kinds: tuple[str, ...] = (
+        "person", "organization", "location", "event", "work", "method", "concept", "other",
+    )  # fmt: skip
+    language: str = ""
+    dense_weight: float = 0.4
+
+
+@dataclass(frozen=True, slots=True)
+class ApiKey:
+    """`digest` is the SHA-256 of the secret. No workspace listed means: all of them."""
+
+    id: str
+    digest: str
+    scope: Scope
+    workspaces: tuple[str, ...]
+    label: str
+    created_at: float

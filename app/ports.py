@@ -1,0 +1,468 @@
+"""What the core asks of the outside: Protocols, and the bundles that carry them.
+
+A store method is one transaction, may be called twice with the same effect, and raises only errors
+of `app.errors`. Missing keys are left out of results; only `get` and `job` raise `NotFound`.
+Everything bound to a workspace is reached through `Workspace`, so code below the API cannot name
+another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, Protocol
+
+from app.domain import (
+    ApiKey,
+    Chunk,
+    ChunkLinks,
+    Completion,
+    Context,
+    Document,
+    Entity,
+    EntityLinks,
+    Evidence,
+    Extraction,
+    Failure,
+    Hit,
+    Job,
+    Keywords,
+    Kind,
+    Mark,
+    Mention,
+    Opened,
+    Options,
+    Point,
+    Profile,
+    Prompt,
+    Question,
+    Ref,
+    Relation,
+    Revision,
+    Scalar,
+    Stale,
+    State,
+    Stats,
+    Status,
+    Step,
+    Subgraph,
+    Ticket,
+    Usage,
+    Vector,
+    VectorQuery,
+)
+
+Condition = Scalar | Sequence[Scalar] | Mapping[Literal["gte", "gt", "lte", "lt"], str | float]
+Filters = Mapping[str, Condition]
+
+
+# --- stores of one workspace ---------------------------------------------------------------------
+
+
+class Documents(Protocol):
+    """Documents and the opening of their jobs. `job_id` arguments fence: where it is no longer the
+    document's latest job, the call changes nothing."""
+
+    async def submit(self, document_id: str, revision: Revision, job: Job) -> Document:
+        """Store a revision as pending and open `job` (with its first step) in one transaction.
+        Running jobs of the document are cancelled. If live or, while its job runs, pending already
+        holds the same source, name, metadata and date, nothing changes: the returned document's
+        `job.id` then differs from `job.id`."""
+        ...
+
+    async def reopen(self, document_id: str, job: Job) -> Document:
+        """Open a job for what is stored (delete, retry); cancels running ones."""
+        ...
+
+    async def get(self, document_id: str) -> Document: ...
+
+    async def page(
+        self, *, status: Status | None = None, filters: Filters | None = None,
+        after: str = "", limit: int = 50,
+    ) -> list[Document]:  # fmt: skip
+        """In the order of ids, those after `after`."""
+        ...
+
+    async def many(self, ids: Sequence[str]) -> list[Document]: ...
+
+    async def counts(self) -> dict[Status, int]: ...
+
+    async def matching(self, filters: Filters, *, limit: int) -> list[str]:
+        """Ids of documents with a live revision that meets all conditions: a metadata field, or the
+        reserved `document_id`, `name`, `date`. A list means any of; of a list-valued field one
+        element must match; a mapping is a range."""
+        ...
+
+    async def parsed(self, document_id: str, job_id: str, *, text: str, title: str) -> None:
+        """Record the parsed text (blob key) and title of the pending revision; clears warnings."""
+        ...
+
+    async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
+        """Add to its usage; warnings are kept once each."""
+        ...
+
+    async def publish(self, document_id: str, job_id: str) -> None:
+        """Pending becomes live, version + 1; no-op without a pending revision."""
+        ...
+
+    async def remove(self, document_id: str, job_id: str) -> None:
+        """Forget the document (its jobs stay readable). Its chunks must be retracted before."""
+        ...
+
+    async def blob_in_use(self, blob_key: str) -> bool:
+        """Whether any revision of any workspace refers to the blob as source or text."""
+        ...
+
+
+class GraphReader(Protocol):
+    """All that query code may see. Only folded ("live") chunks and their evidence exist here.
+    `documents`, where given, limits evidence to these documents."""
+
+    async def stats(self) -> Stats: ...
+
+    async def chunks(self, ids: Sequence[str]) -> list[Chunk]: ...
+
+    async def document_chunks(
+        self, document_id: str, *, after: int = -1, limit: int = 100
+    ) -> list[Chunk]:
+        """By position, those behind `after`."""
+        ...
+
+    async def entities(self, keys: Sequence[str]) -> list[Entity]: ...
+
+    async def relations(self, keys: Sequence[str]) -> list[Relation]: ...
+
+    async def find(self, keys: Sequence[str], *, about: bool = False) -> dict[str, Entity]:
+        """Exact look-up of thousands of normal keys, by entity key first, then by alias (most used
+        entity first). With `about`, only entities that some chunk is about."""
+        ...
+
+    async def search(self, text: str, *, limit: int, after: str = "") -> list[Entity]:
+        """For people: name or alias contains the words; "" lists all. Most mentioned first;
+        `after` is the key of the last one seen."""
+        ...
+
+    async def chunk_links(self, ids: Sequence[str]) -> list[ChunkLinks]: ...
+
+    async def entity_links(
+        self, keys: Sequence[str], *, chunks: int, about: int,
+        documents: Sequence[str] | None = None,
+    ) -> list[EntityLinks]:  # fmt: skip
+        """At most so many chunk ids each, in id order; a hub is not read beyond."""
+        ...
+
+    async def relations_of(
+        self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
+    ) -> list[Relation]:
+        """Relations with an end among these entities, heaviest first for each entity."""
+        ...
+
+    async def relation_chunks(
+        self, keys: Sequence[str], *, per_relation: int, documents: Sequence[str] | None = None
+    ) -> dict[str, list[str]]:
+        """Relation key -> ids of chunks that assert it, in id order."""
+        ...
+
+    async def evidence(
+        self, refs: Sequence[Ref], *, limit: int = 64, documents: Sequence[str] | None = None
+    ) -> list[Evidence]:
+        """Descriptions by chunk id (ids are hashes: the first `limit` are an order-free sample)."""
+        ...
+
+    async def mentions(self, ref: Ref, *, after: str = "", limit: int = 50) -> list[Mention]:
+        """Evidence of an entity or relation by chunk id."""
+        ...
+
+    async def supported(self, kind: Kind, documents: Sequence[str], *, limit: int) -> list[str]:
+        """Keys of entities or relations with evidence in these documents."""
+        ...
+
+    async def subgraph(self, keys: Sequence[str], *, depth: int, limit: int) -> Subgraph:
+        """Breadth first from these entities, heaviest relations first, at most `limit` entities."""
+        ...
+
+
+class GraphWriter(Protocol):
+    """Evidence in, profiles and index marks after it.
+
+    A chunk is *put* for a job (invisible), *read* (its extraction stored), *folded* (visible: its
+    mentions and assertions count), *retired* (left out by a newer revision) and *retracted* (its
+    evidence taken back; the row stays as a tombstone until its vector is deleted)."""
+
+    async def put_chunks(
+        self, document_id: str, job_id: str, chunks: Sequence[Chunk], keys: Sequence[str]
+    ) -> None:
+        """Make these the chunks of the document's coming revision; `keys` are their extraction
+        keys. Equal ids keep their extraction; with another key they lose it. Unfolded chunks left
+        from earlier jobs disappear."""
+        ...
+
+    async def pending_chunks(self, document_id: str, ids: Sequence[str]) -> list[tuple[Chunk, str]]:
+        """Chunks, visible or not, each with its extraction key."""
+        ...
+
+    async def unread(self, document_id: str, job_id: str) -> list[str]:
+        """Ids of its put chunks without an extraction, by position."""
+        ...
+
+    async def extractions(self, keys: Sequence[str]) -> dict[str, Extraction]:
+        """Stored extractions of any chunk of the workspace by extraction key; failed ones never."""
+        ...
+
+    async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
+        """No-op once the chunk is gone."""
+        ...
+
+    async def unfolded(self, document_id: str, job_id: str) -> list[str]:
+        """Ids of put, read and not yet folded chunks, by position."""
+        ...
+
+    async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
+        """Make chunks visible and count their evidence (`app.folding`), each chunk once."""
+        ...
+
+    async def retired(self, document_id: str, job_id: str) -> list[str]:
+        """Folded chunks that the document's coming revision does not have; all of them when the job
+        deletes the document."""
+        ...
+
+    async def retract(self, document_id: str, ids: Sequence[str]) -> None: ...
+
+    async def unprofiled(self, document_id: str = "") -> list[Ref]:
+        """Entities and relations with evidence newer than their profile: those that the document
+        supports, or of the whole workspace. In key order."""
+        ...
+
+    async def put_profiles(self, profiles: Sequence[Profile]) -> None:
+        """An older revision never wins."""
+        ...
+
+    async def unindexed(self, document_id: str = "") -> list[Stale]:
+        """What the vector store is behind on: the document's chunks, entities and relations, or the
+        whole workspace with everything that has no evidence left."""
+        ...
+
+    async def mark_indexed(self, marks: Sequence[Mark]) -> None: ...
+
+    async def forget(self, refs: Sequence[Ref]) -> None:
+        """Remove tombstones and entities and relations without evidence; others are left alone."""
+        ...
+
+
+class GraphStore(GraphReader, GraphWriter, Protocol): ...
+
+
+class VectorStore(Protocol):
+    async def upsert(self, points: Sequence[Point]) -> None: ...
+
+    async def search(self, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
+        """One list per query, best first, ties by key; one round trip for all."""
+        ...
+
+    async def delete(self, refs: Sequence[Ref]) -> None: ...
+
+    async def count(self, kind: Kind) -> int: ...
+
+
+class Blobs(Protocol):
+    """Content-addressed bytes, shared by all workspaces: the key is the SHA-256 of the bytes."""
+
+    async def put(self, data: bytes) -> str: ...
+
+    async def get(self, key: str) -> bytes: ...
+
+    async def delete(self, keys: Sequence[str]) -> None: ...
+
+
+# --- stores of the whole service -----------------------------------------------------------------
+
+
+class Journal(Protocol):
+    """The durable half of the queue, for all workspaces. Time is that of the store.
+
+    A job's first step is `<job>.<first stage>.0` and has an empty shard."""
+
+    async def job(self, workspace: str, job_id: str) -> Job: ...
+
+    async def jobs(
+        self, workspace: str, *, document_id: str = "", state: State | None = None,
+        after: str = "", limit: int = 50,
+    ) -> list[Job]:  # fmt: skip
+        """Newest first; `after` is the id of the last one seen."""
+        ...
+
+    async def claim(self, step_id: str, *, lease: float, tries: int) -> Step | None:
+        """Lease a step for so many seconds. None: done, cancelled, waiting for its time, or leased
+        to another. When `tries` claims were used up the job is closed as failed (`worker_lost`)."""
+        ...
+
+    async def renew(self, step: Step, *, lease: float) -> bool:
+        """False: the step is no longer this claim's; stop working on it."""
+        ...
+
+    async def finish(
+        self, step: Step, *, shards: Sequence[Sequence[str]] = (),
+        next_stage: str = "", next_status: Status = Status.READY, lease: float,
+    ) -> Opened:  # fmt: skip
+        """One transaction: remove the step; add `shards` as steps `<job>.<stage>.<n>` (n from 1) or
+        count its own shard as done; if no step is open any more, open `<job>.<next_stage>.0`, or,
+        without a next stage, close the job as done with `next_status`. The first step opened is
+        claimed for the caller. A claim that is no longer valid changes nothing."""
+        ...
+
+    async def release(self, step: Step, *, delay: float, error: str = "") -> Ticket | None:
+        """Give a step back, to be claimed again after `delay`. With `error` the job counts a failed
+        attempt; without one (worker stopping) the claim does not count."""
+        ...
+
+    async def close(
+        self, workspace: str, job_id: str, state: State, error: Failure | None = None
+    ) -> bool:
+        """End a job (failed, cancelled) and drop its steps; False if it had ended already."""
+        ...
+
+    async def overdue(self, *, limit: int) -> list[Ticket]:
+        """Open steps whose lease or waiting time has run out, or that were never claimed and are
+        older than a few seconds."""
+        ...
+
+
+class Keyring(Protocol):
+    async def find(self, digest: str) -> ApiKey | None: ...
+
+    async def add(self, key: ApiKey) -> None: ...
+
+    async def all(self) -> list[ApiKey]: ...
+
+    async def revoke(self, key_id: str) -> bool: ...
+
+    async def workspaces(self) -> list[str]:
+        """Names of workspaces that hold documents."""
+        ...
+
+
+class Queue(Protocol):
+    async def send(self, tickets: Sequence[Ticket], *, delay: float = 0.0) -> None:
+        """A ticket that is already waiting is not sent twice."""
+        ...
+
+    async def depth(self) -> int: ...
+
+
+class Pingable(Protocol):
+    """A dependency that /readyz can name."""
+
+    async def ping(self) -> str:
+        """Its version; raises `Unavailable`."""
+        ...
+
+
+# --- roles: what the service needs a mind for; a language model or rules may play each ------------
+
+
+class Extractor(Protocol):
+    @property
+    def version(self) -> str:
+        """Model and prompt version: part of every extraction key."""
+        ...
+
+    async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction: ...
+
+
+class Profiler(Protocol):
+    @property
+    def by_model(self) -> bool: ...
+
+    async def summarise(self, name: str, descriptions: Sequence[str], *, limit: int) -> Completion:
+        """A text of at most `limit` tokens that says what the descriptions say."""
+        ...
+
+
+class Keyworder(Protocol):
+    @property
+    def by_model(self) -> bool: ...
+
+    async def keywords(self, question: Question) -> Keywords: ...
+
+
+class Answerer(Protocol):
+    @property
+    def model(self) -> str | None:
+        """None: no language model writes the answers."""
+        ...
+
+    def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+        """Pieces of text with `[n]` marks of context sources; usage once, at the end."""
+        ...
+
+    async def complete(self, prompt: Prompt) -> Completion:
+        """For bypass and rewriting; `Unavailable` without a model."""
+        ...
+
+
+class Embedder(Protocol):
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def dimension(self) -> int: ...
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["document", "query"]
+    ) -> list[Vector]:
+        """Unit vectors."""
+        ...
+
+
+class Reranker(Protocol):
+    async def scores(self, query: str, texts: Sequence[str]) -> list[float]: ...
+
+
+class Tokenizer(Protocol):
+    def count(self, text: str) -> int: ...
+
+    def cut(self, text: str, limit: int) -> str:
+        """The longest prefix of at most `limit` tokens that ends at a character boundary."""
+        ...
+
+    def offsets(self, text: str) -> Sequence[int]:
+        """Start offset (in characters) of every token; lets callers cut by tokens exactly."""
+        ...
+
+
+# --- bundles -------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Everything bound to one workspace."""
+
+    name: str
+    documents: Documents
+    graph: GraphStore
+    vectors: VectorStore
+    blobs: Blobs
+    options: Options
+
+
+@dataclass(frozen=True, slots=True)
+class Models:
+    extractor: Extractor
+    profiler: Profiler
+    keyworder: Keyworder
+    answerer: Answerer
+    embedder: Embedder
+    reranker: Reranker | None
+    tokenizer: Tokenizer
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Exists once per process."""
+
+    workspace: Callable[[str], Workspace]
+    journal: Journal
+    keyring: Keyring
+    queue: Queue
+    models: Models
+    dependencies: Mapping[str, Pingable]
