@@ -60,6 +60,9 @@ class Plan(StrEnum):
     DELETE = "delete"
 
 
+FIRST_STAGE: Mapping[Plan, str] = {Plan.INGEST: "parse", Plan.DELETE: "retract"}
+
+
 class Mode(StrEnum):
     """How `POST /query` retrieves."""
 
@@ -172,7 +175,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """A document: the revision that queries see (`live`), the one on its way (`pending`), or both."""
+    """A document: the revision that queries see (`live`), the coming one (`pending`), or both."""
 
     id: str
     version: int  # of `live`; 0 means nothing is visible yet
@@ -212,7 +215,7 @@ class Step:
 
 
 class Ticket(NamedTuple):
-    """What the queue carries. `attempt` = claims so far, so that a redelivery has a new identity."""
+    """What the queue carries. `attempt` = claims so far: a redelivery has a new identity."""
 
     step_id: str
     attempt: int
@@ -269,7 +272,7 @@ class RelationMention:
 
 @dataclass(frozen=True, slots=True)
 class Extraction:
-    """All that one chunk says. `about` holds names that the chunk is about (title, heading, subject)."""
+    """All that one chunk says. `about`: names that it is about (title, heading, subject)."""
 
     entities: tuple[EntityMention, ...] = ()
     relations: tuple[RelationMention, ...] = ()

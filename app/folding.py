@@ -1,4 +1,4 @@
-"""How evidence adds up to entities and relations: the part of the fold that both graph stores share.
+"""How evidence adds up to entities and relations: the part of the fold that both stores share.
 
 `collate` turns what a chunk says into one row per entity and relation; stores keep those rows and,
 per entity and relation, tallies that rows are added to and taken from. All of it is independent of

@@ -245,7 +245,8 @@ class GraphWriter(Protocol):
     async def mark_indexed(self, marks: Sequence[Mark]) -> None: ...
 
     async def forget(self, refs: Sequence[Ref]) -> None:
-        """Remove tombstones and entities and relations without evidence; others are left alone."""
+        """The points of these refs were deleted: remove tombstones and entities and relations
+        without evidence. One that has evidence again becomes unindexed (indexed 0, no digest)."""
         ...
 
 
