@@ -1,0 +1,101 @@
+"""Token counting by tiktoken, with its rank files shipped: no network, ever."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Literal
+
+import tiktoken
+
+RANKS = Path(__file__).parents[1] / "data" / "tiktoken"
+
+# tiktoken's pattern backtracks over runs of blanks and panics beyond about a million characters.
+PIECE = 1 << 16
+# After a letter or digit, white space always begins a new word of every tiktoken pattern, so a cut
+# there leaves all tokens as they are. (No underscore: punctuation and line feeds join.)
+SEAM = re.compile(r"(?<=[^\W_])\s")
+SURROGATE = re.compile("[\ud800-\udfff]")
+
+EncodingName = Literal["o200k_base", "cl100k_base"]
+
+
+class TiktokenTokenizer:
+    """Port `Tokenizer`. Text that looks like a special token is ordinary text."""
+
+    def __init__(self, encoding: EncodingName = "o200k_base") -> None:
+        with _shipped_ranks():
+            self._encoding = tiktoken.get_encoding(encoding)
+
+    def count(self, text: str) -> int:
+        return sum(len(self._encoding.encode_ordinary(piece)) for piece in _pieces(_clean(text)))
+
+    def offsets(self, text: str) -> list[int]:
+        """Start offset in characters of every token; a token that begins inside a character has
+        the offset of that character."""
+        starts: list[int] = []
+        begin = 0
+        for piece in _pieces(_clean(text)):
+            seen = begin  # characters begun so far
+            for token in self._encoding.decode_tokens_bytes(self._encoding.encode_ordinary(piece)):
+                inside = token[0] & 0xC0 == 0x80
+                starts.append(seen - 1 if inside else seen)
+                seen += _characters(token)
+            begin += len(piece)
+        return starts
+
+    def cut(self, text: str, limit: int) -> str:
+        """The longest prefix of at most `limit` tokens that ends at a character boundary."""
+        if limit <= 0:
+            return ""
+        window = 8 * limit + 256
+        starts = self.offsets(text[:window])
+        while len(starts) <= limit and window < len(text):
+            window *= 4
+            starts = self.offsets(text[:window])
+        # Cut off from what follows, the last tokens may split otherwise: then give way.
+        for size in range(limit, 0, -1):
+            prefix = text[: starts[size]] if size < len(starts) else text
+            if self.count(prefix) <= limit:
+                return prefix
+        return ""
+
+
+def _clean(text: str) -> str:
+    """Without lone surrogates, which have no UTF-8 form; same length."""
+    return SURROGATE.sub("\ufffd", text)
+
+
+def _pieces(text: str) -> Iterator[str]:
+    start = 0
+    while len(text) - start > PIECE:
+        seam = SEAM.search(text, start + PIECE // 2, start + PIECE)
+        end = seam.start() if seam else start + PIECE
+        yield text[start:end]
+        start = end
+    if start < len(text):
+        yield text[start:]
+
+
+def _characters(data: bytes) -> int:
+    """How many UTF-8 characters begin in the bytes."""
+    if data.isascii():
+        return len(data)
+    return sum(byte & 0xC0 != 0x80 for byte in data)
+
+
+@contextmanager
+def _shipped_ranks() -> Iterator[None]:
+    """tiktoken finds its files through the environment; a user's own setting is put back."""
+    before = os.environ.get("TIKTOKEN_CACHE_DIR")
+    os.environ["TIKTOKEN_CACHE_DIR"] = str(RANKS)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["TIKTOKEN_CACHE_DIR"]
+        else:
+            os.environ["TIKTOKEN_CACHE_DIR"] = before
