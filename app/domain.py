@@ -196,6 +196,13 @@ class Document:
         return revision
 
     @property
+    def coming(self) -> Revision:
+        """What work in progress is about: the coming revision, else the visible one."""
+        revision = self.pending or self.live
+        assert revision is not None, "a document has at least one revision"
+        return revision
+
+    @property
     def status(self) -> Status:
         return self.job.status
 
@@ -570,6 +577,8 @@ class Options:
     chunk_tokens: int = 1200
     chunk_overlap: int = 100
     chunks_per_step: int = 8
+    parse_seconds: float = 120.0
+    parse_memory_mb: int = 1024
     gleanings: int = 0
     profile_tokens: int = 500
     summary_threshold: int = 1200  # tokens of descriptions beyond which a profile is summarised

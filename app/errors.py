@@ -21,6 +21,11 @@ class AppError(Exception):
             self.code = code
         self.retry_after = retry_after
 
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later, once someone has mended the cause."""
+        return self.status >= 429
+
 
 class Invalid(AppError):
     """The caller's input cannot be right."""

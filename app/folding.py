@@ -51,15 +51,8 @@ def collate(extraction: Extraction) -> tuple[list[MentionRow], list[AssertionRow
         mentions[row.key] = row if known is None else _join_mentions(known, row)
 
     for entity in extraction.entities:
-        mention(
-            MentionRow(
-                normal_key(entity.name),
-                entity.name,
-                entity.kind,
-                entity.description,
-                entity.aliases,
-            )  # fmt: skip
-        )
+        key = normal_key(entity.name)
+        mention(MentionRow(key, entity.name, entity.kind, entity.description, entity.aliases))
     for name in extraction.about:
         mention(MentionRow(normal_key(name), name, "", "", about=True))
     assertions: dict[str, AssertionRow] = {}

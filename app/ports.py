@@ -193,8 +193,8 @@ class GraphWriter(Protocol):
         self, document_id: str, job_id: str, chunks: Sequence[Chunk], keys: Sequence[str]
     ) -> None:
         """Make these the chunks of the document's coming revision; `keys` are their extraction
-        keys. Equal ids keep their extraction; with another key they lose it. Unfolded chunks left
-        from earlier jobs disappear."""
+        keys. Equal ids keep their extraction, unless it failed or the key changed. Unfolded chunks
+        left from earlier jobs disappear."""
         ...
 
     async def pending_chunks(self, document_id: str, ids: Sequence[str]) -> list[tuple[Chunk, str]]:

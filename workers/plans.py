@@ -1,0 +1,61 @@
+"""What a job does: each plan is a tuple of stages."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+
+from app.domain import FIRST_STAGE, Plan, Status, Step
+from app.ports import Models, Workspace
+from workers.stages import extract, index, merge, parse, profile, publish, remove, retract
+
+Shards = list[list[str]]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pass over a document. Without `split` it is a single step; with it, one step a shard.
+
+    `run` and `split` may be repeated at any time: they only look at what the stores hold. `durable`
+    keeps even a single shard in the journal before it runs, for work that deletes what `split`
+    read it from."""
+
+    name: str
+    status: Status
+    run: Callable[[Workspace, Models, Step], Awaitable[None]]
+    split: Callable[[Workspace, Step], Awaitable[Shards]] | None = None
+    durable: bool = False
+
+
+PLANS: dict[Plan, tuple[Stage, ...]] = {
+    Plan.INGEST: (
+        Stage("parse", Status.PARSING, parse.run),
+        Stage("extract", Status.EXTRACTING, extract.run, extract.unread),
+        Stage("merge", Status.MERGING, merge.run),
+        Stage("profile", Status.MERGING, profile.run, profile.of_document),
+        Stage("index", Status.INDEXING, index.run, index.of_document),
+        Stage("publish", Status.INDEXING, publish.run, publish.replaced, durable=True),
+        # only where an earlier version left something behind
+        Stage("retire", Status.INDEXING, retract.run, retract.retired),
+        Stage("reprofile", Status.INDEXING, profile.run, profile.after_replacement),
+        Stage("reindex", Status.INDEXING, index.run, index.after_replacement),
+    ),
+    Plan.DELETE: (
+        Stage("retract", Status.DELETING, retract.run, retract.retired),
+        Stage("reprofile", Status.DELETING, profile.run, profile.of_workspace),
+        Stage("reindex", Status.DELETING, index.run, index.of_workspace),
+        Stage("remove", Status.DELETING, remove.run, remove.blobs, durable=True),
+    ),
+}
+
+assert all(PLANS[plan][0].name == first for plan, first in FIRST_STAGE.items())
+
+
+def stage(plan: Plan, name: str) -> Stage:
+    return next(stage for stage in PLANS[plan] if stage.name == name)
+
+
+def following(plan: Plan, name: str) -> list[Stage]:
+    """The stages after the named one, in order."""
+    names = [stage.name for stage in PLANS[plan]]
+    return list(PLANS[plan][names.index(name) + 1 :])

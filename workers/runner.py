@@ -1,0 +1,190 @@
+"""The machine above the stages: claim a step, run or divide it, finish it, go on.
+
+The journal is the truth and the queue a hint, so lost, late and double deliveries are harmless.
+A claim is a lease that a heartbeat renews; losing it cancels the work, and nothing that a lost
+claim does can be finished. The only branch on errors is here: `transient` decides.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import dataclass, replace
+
+from app.domain import Failure, Opened, State, Step, Ticket
+from app.errors import AppError
+from app.ports import Services
+from workers import plans
+
+log = logging.getLogger("heliograph.worker")
+
+MAX_DELAY = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """How long a claim lasts without a heartbeat (seconds), and how often a step may be claimed."""
+
+    lease: float = 30.0
+    tries: int = 8
+
+
+async def run_ticket(services: Services, ticket: Ticket, terms: Terms) -> None:
+    """Carry out a step and whatever opens behind it for this worker."""
+    step = await services.journal.claim(ticket.step_id, lease=terms.lease, tries=terms.tries)
+    while step is not None:
+        step = await _run_step(services, step, terms)
+
+
+async def sweep(services: Services, *, limit: int = 1000) -> int:
+    """Send again what a crash, a lost message or a full queue left lying; returns how many."""
+    tickets = await services.journal.overdue(limit=limit)
+    if tickets:
+        log.info("sweep.resend steps=%d", len(tickets))
+        await services.queue.send(tickets)
+    return len(tickets)
+
+
+async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None:
+    """Run one claimed step; returns the next one if it is already ours."""
+    try:
+        async with _heartbeat(services, step, terms):
+            opened = await _advance(services, step, terms)
+    except _LeaseLost:
+        log.warning("step.lost step=%s workspace=%s", step.id, step.workspace)
+        return None
+    except AppError as error:
+        await _retry_or_fail(services, step, error, terms)
+        return None
+    except asyncio.CancelledError:  # the worker is stopping: give the step back, uncounted
+        with contextlib.suppress(AppError):
+            await asyncio.shield(services.journal.release(step, delay=0))
+        raise
+    except Exception as error:  # a bug: show it on the job, do not run it again
+        log.exception("step.bug step=%s workspace=%s", step.id, step.workspace)
+        await _fail(
+            services, step, "internal", f"internal error: {type(error).__name__}", retryable=True
+        )
+        return None
+    log.info(
+        "step.done step=%s workspace=%s document=%s attempt=%d",
+        step.id, step.workspace, step.document_id, step.attempt,
+    )  # fmt: skip
+    if opened.job_done:
+        log.info(
+            "job.done job=%s plan=%s workspace=%s document=%s",
+            step.job_id, step.plan, step.workspace, step.document_id,
+        )  # fmt: skip
+    await _send(services, opened.send)
+    return opened.step
+
+
+async def _advance(services: Services, step: Step, terms: Terms) -> Opened:
+    workspace, models = services.workspace(step.workspace), services.models
+    stage = plans.stage(step.plan, step.stage)
+    if stage.split is None or step.shard:
+        await stage.run(workspace, models, step)
+        return await _finish(services, step, terms, ahead=not step.shard)
+    shards = await stage.split(workspace, step)
+    if len(shards) > 1 or (shards and stage.durable):
+        return await services.journal.finish(step, shards=shards, lease=terms.lease)
+    if shards:
+        await stage.run(workspace, models, replace(step, shard=tuple(shards[0])))
+    return await _finish(services, step, terms, ahead=True)
+
+
+async def _finish(services: Services, step: Step, terms: Terms, *, ahead: bool) -> Opened:
+    """Finish a step and name the stage after it. A step that owned its whole stage (`ahead`) may
+    look further and skip stages without work; one of many shards cannot know yet."""
+    workspace = services.workspace(step.workspace)
+    for stage in plans.following(step.plan, step.stage):
+        if not ahead or stage.split is None or await stage.split(workspace, step):
+            return await services.journal.finish(
+                step, next_stage=stage.name, next_status=stage.status, lease=terms.lease
+            )
+    return await services.journal.finish(step, lease=terms.lease)
+
+
+async def _retry_or_fail(services: Services, step: Step, error: AppError, terms: Terms) -> None:
+    if not error.transient or step.attempt >= terms.tries:
+        await _fail(services, step, error.code, error.detail, retryable=error.retryable)
+        return
+    delay = min(MAX_DELAY, error.retry_after or 2.0**step.attempt)
+    log.warning(
+        "step.retry step=%s workspace=%s document=%s code=%s attempt=%d delay=%.0f",
+        step.id, step.workspace, step.document_id, error.code, step.attempt, delay,
+    )  # fmt: skip
+    try:
+        ticket = await services.journal.release(step, delay=delay, error=error.detail)
+    except AppError as away:  # the store itself is away: the lease runs out, the sweep sends again
+        log.warning("step.unreleased step=%s code=%s", step.id, away.code)
+        return
+    if ticket is not None:
+        await _send(services, [ticket], delay=delay)
+
+
+async def _fail(
+    services: Services, step: Step, code: str, message: str, *, retryable: bool
+) -> None:
+    log.warning(
+        "job.failed job=%s workspace=%s document=%s stage=%s code=%s",
+        step.job_id, step.workspace, step.document_id, step.stage, code,
+    )  # fmt: skip
+    failure = Failure(code, message, step.stage, retryable)
+    try:
+        await services.journal.close(step.workspace, step.job_id, State.FAILED, failure)
+    except AppError as away:
+        log.warning("job.unclosed job=%s code=%s", step.job_id, away.code)
+
+
+async def _send(services: Services, tickets: Sequence[Ticket], *, delay: float = 0.0) -> None:
+    """The queue is a hint: what it does not take now, the sweep sends later."""
+    if not tickets:
+        return
+    try:
+        await services.queue.send(tickets, delay=delay)
+    except AppError as error:
+        log.warning("queue.away tickets=%d code=%s", len(tickets), error.code)
+
+
+# --- leases --------------------------------------------------------------------------------------
+
+
+class _LeaseLost(Exception):
+    """Another claim has the step, or its job has ended."""
+
+
+@contextlib.asynccontextmanager
+async def _heartbeat(services: Services, step: Step, terms: Terms) -> AsyncIterator[None]:
+    """Renew the lease in the background; when it is lost, cancel the body and raise `_LeaseLost`."""
+    body = asyncio.current_task()
+    assert body is not None, "steps run inside a task"
+    lost = False
+
+    async def beat() -> None:
+        nonlocal lost
+        while True:
+            await asyncio.sleep(terms.lease / 3)
+            try:
+                held = await services.journal.renew(step, lease=terms.lease)
+            except AppError:
+                continue  # the store is away; the lease may outlive that
+            if not held:
+                lost = True
+                body.cancel()
+                return
+
+    pulse = asyncio.create_task(beat())
+    try:
+        yield
+    except asyncio.CancelledError:
+        if not lost:
+            raise
+        body.uncancel()
+        raise _LeaseLost from None
+    finally:
+        pulse.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await pulse

@@ -1,0 +1,86 @@
+"""Chunks to evidence: each chunk is read once by the extractor, and what it says is stored at once.
+
+A chunk that another one of the workspace equals (same text, headings, title, model and prompt) is
+not read again. A chunk whose reply cannot be used costs that chunk, not the document.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.subjects import about, title_of
+
+from app.domain import Chunk, Extraction, Step, Usage
+from app.errors import AppError, BadModelOutput, Invalid
+from app.ports import Models, Workspace
+
+log = logging.getLogger("heliograph.extract")
+
+
+async def unread(workspace: Workspace, step: Step) -> list[list[str]]:
+    ids = await workspace.graph.unread(step.document_id, step.job_id)
+    size = workspace.options.chunks_per_step
+    return [ids[i : i + size] for i in range(0, len(ids), size)]
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    document = await workspace.documents.get(step.document_id)
+    title = title_of(document.coming.name, document.coming.title)
+    groups: defaultdict[str, list[Chunk]] = defaultdict(list)
+    for chunk, key in await workspace.graph.pending_chunks(step.document_id, step.shard):
+        groups[key].append(chunk)
+    known = await workspace.graph.extractions(list(groups))
+    for key, extraction in known.items():
+        await _store(workspace, groups.pop(key), replace(extraction, usage=Usage()))
+    reader = _Reader(workspace, models, title)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for chunks in groups.values():
+                tasks.create_task(reader.read(chunks))
+    except* AppError as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        await asyncio.shield(
+            workspace.documents.charge(step.document_id, reader.usage, reader.warnings)
+        )
+    log.info(
+        "chunks.extracted workspace=%s document=%s chunks=%d reused=%d failed=%d dropped=%d",
+        workspace.name, step.document_id, len(step.shard), len(known), len(reader.warnings),
+        reader.dropped,
+    )  # fmt: skip
+
+
+class _Reader:
+    """Reads the chunks of one step side by side and adds up what that cost."""
+
+    def __init__(self, workspace: Workspace, models: Models, title: str) -> None:
+        self._workspace, self._models, self._title = workspace, models, title
+        self.usage = Usage()
+        self.warnings: list[str] = []
+        self.dropped = 0
+
+    async def read(self, chunks: Sequence[Chunk]) -> None:
+        first = chunks[0]
+        try:
+            extraction = await self._models.extractor.extract(
+                self._title, first.headings, first.text
+            )
+        except (BadModelOutput, Invalid) as error:
+            extraction = Extraction(error=error.detail)
+            self.warnings += [
+                f"chunk {chunk.position} ({chunk.id}) has no entities: {error.detail}"
+                for chunk in chunks
+            ]
+        self.usage += extraction.usage
+        self.dropped += extraction.dropped
+        named = about(extraction, self._title, first.headings, first.text)
+        await _store(self._workspace, chunks, named)
+
+
+async def _store(workspace: Workspace, chunks: Sequence[Chunk], extraction: Extraction) -> None:
+    for chunk in chunks:
+        await workspace.graph.put_extraction(chunk.id, extraction)

@@ -1,0 +1,129 @@
+"""Changed texts to vectors: embed, upsert, then mark what the vector store now covers."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.subjects import title_of
+
+from app.domain import Chunk, Entity, Kind, Mark, Point, Ref, Relation, Stale, Step
+from app.ports import Models, Workspace
+from app.terms import AVERAGE_TERMS, document_sparse
+
+log = logging.getLogger("heliograph.index")
+
+SHARD = 256  # references a step
+GONE = "-"
+
+
+async def of_document(workspace: Workspace, step: Step) -> list[list[str]]:
+    return _shards(await workspace.graph.unindexed(step.document_id))
+
+
+async def of_workspace(workspace: Workspace, step: Step) -> list[list[str]]:
+    return _shards(await workspace.graph.unindexed())
+
+
+async def after_replacement(workspace: Workspace, step: Step) -> list[list[str]]:
+    document = await workspace.documents.get(step.document_id)
+    return await of_workspace(workspace, step) if document.version > 1 else []
+
+
+def _shards(stale: Sequence[Stale]) -> list[list[str]]:
+    coded = [f"{GONE if one.gone else ''}{one.ref.kind}:{one.ref.key}" for one in stale]
+    return [coded[i : i + SHARD] for i in range(0, len(coded), SHARD)]
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    refs: dict[bool, list[Ref]] = {False: [], True: []}
+    for code in step.shard:
+        kind, _, key = code.removeprefix(GONE).partition(":")
+        refs[code.startswith(GONE)].append(Ref(Kind(kind), key))
+    if refs[True]:
+        await workspace.vectors.delete(refs[True])
+        await workspace.graph.forget(refs[True])
+    texts = await _texts(workspace, refs[False])
+    changed = [text for text in texts if text.digest != text.indexed]
+    if changed:
+        vectors = await models.embedder.embed([text.text for text in changed], purpose="document")
+        points = [
+            Point(
+                text.ref, vector,
+                document_sparse(text.text, average=AVERAGE_TERMS[text.ref.kind]),
+                text.document_id,
+            )
+            for text, vector in zip(changed, vectors, strict=True)
+        ]  # fmt: skip
+        await workspace.vectors.upsert(points)
+    await workspace.graph.mark_indexed(
+        [Mark(text.ref, text.revision, text.digest) for text in texts]
+    )
+    log.info(
+        "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
+        workspace.name, step.document_id, len(changed), len(texts) - len(changed),
+        len(refs[True]),
+    )  # fmt: skip
+
+
+# --- what is embedded ----------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    ref: Ref
+    text: str
+    revision: int
+    indexed: str  # digest of the text that the vector store has
+    document_id: str = ""
+
+    @property
+    def digest(self) -> str:
+        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+
+
+async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> list[_Text]:
+    keys = {kind: [ref.key for ref in refs if ref.kind is kind] for kind in Kind}
+    chunks = await workspace.graph.chunks(keys[Kind.CHUNK]) if keys[Kind.CHUNK] else []
+    entities = await workspace.graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else []
+    relations = await workspace.graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else []
+    titles = await _titles(workspace, {chunk.document_id for chunk in chunks})
+    return [
+        *(
+            _Text(
+                Ref(Kind.CHUNK, chunk.id), chunk_text(titles.get(chunk.document_id, ""), chunk),
+                0, "", chunk.document_id,
+            )
+            for chunk in chunks
+        ),
+        *(
+            _Text(Ref(Kind.ENTITY, one.key), entity_text(one), one.profiled, one.digest)
+            for one in entities
+        ),
+        *(
+            _Text(Ref(Kind.RELATION, one.key), relation_text(one), one.profiled, one.digest)
+            for one in relations
+        ),
+    ]  # fmt: skip
+
+
+async def _titles(workspace: Workspace, document_ids: Iterable[str]) -> dict[str, str]:
+    documents = await workspace.documents.many(sorted(document_ids))
+    return {
+        document.id: title_of(document.coming.name, document.coming.title) for document in documents
+    }
+
+
+def chunk_text(title: str, chunk: Chunk) -> str:
+    return "\n".join(line for line in (title, *chunk.headings, chunk.text) if line)
+
+
+def entity_text(entity: Entity) -> str:
+    return f"{entity.name}\n{entity.profile}"
+
+
+def relation_text(relation: Relation) -> str:
+    keywords = ", ".join(relation.keywords)
+    return f"{relation.source_name} -- {relation.target_name}: {keywords}\n{relation.profile}"

@@ -1,0 +1,61 @@
+"""Bytes to text to chunks: the stored original is parsed in a limited child and cut into windows."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+
+from app.subjects import title_of
+
+from app.domain import Chunk, Step, Usage, derive_id
+from app.ports import Models, Workspace
+from workers.chunking import Window, chunks
+from workers.parsing import Limits, parse
+
+log = logging.getLogger("heliograph.parse")
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    document = await workspace.documents.get(step.document_id)
+    revision = document.pending
+    if revision is None:  # published by an earlier run of this job
+        return
+    data = await workspace.blobs.get(revision.source)
+    limits = Limits(workspace.options.parse_seconds, workspace.options.parse_memory_mb)
+    parsed = await parse(data, revision.name, revision.media_type, limits=limits)
+    text = await workspace.blobs.put(parsed.text.encode())
+    await workspace.documents.parsed(document.id, step.job_id, text=text, title=parsed.title)
+    if parsed.warnings:
+        await workspace.documents.charge(document.id, Usage(), parsed.warnings)
+    windows = chunks(
+        parsed, models.tokenizer,
+        size=workspace.options.chunk_tokens, overlap=workspace.options.chunk_overlap,
+    )  # fmt: skip
+    made = [
+        _chunk(workspace.name, document.id, position, window, parsed.text)
+        for position, window in enumerate(windows)
+    ]
+    title = title_of(revision.name, parsed.title)
+    keys = [extraction_key(models.extractor.version, title, chunk) for chunk in made]
+    await workspace.graph.put_chunks(document.id, step.job_id, made, keys)
+    log.info(
+        "document.parsed workspace=%s document=%s media_type=%s characters=%d chunks=%d",
+        workspace.name, document.id, revision.media_type, len(parsed.text), len(made),
+    )  # fmt: skip
+
+
+def _chunk(workspace: str, document_id: str, position: int, window: Window, text: str) -> Chunk:
+    """The id covers all that the chunk shows, so that equal ids mean equal chunks."""
+    body = text[window.start : window.end]
+    natural = (str(window.start), str(window.page), *window.headings, body)
+    return Chunk(
+        derive_id(workspace, "chunk", document_id, *natural), document_id, position,
+        window.start, window.end, body, window.tokens, window.headings,
+        window.page, window.page_end,
+    )  # fmt: skip
+
+
+def extraction_key(version: str, title: str, chunk: Chunk) -> str:
+    """Equal for chunks that an extractor would be shown alike."""
+    seen = "\x1f".join((version, title, *chunk.headings, chunk.text))
+    return hashlib.sha256(seen.encode()).hexdigest()

@@ -1,0 +1,122 @@
+"""Descriptions to profiles: what is known of each changed entity and relation, in one text.
+
+One description stays as it is, several short ones are joined without repeats. Beyond a token
+threshold the profiler summarises, and again only when the evidence has grown by a fifth since; in
+between, what a document adds is appended. A thousand documents about one thing so cost a few
+summaries (logarithmically many), not a thousand.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable, Sequence
+
+from app.domain import Evidence, Kind, Profile, Ref, Step, Usage
+from app.errors import AppError, BadModelOutput, Invalid, NotFound
+from app.ports import Models, Workspace
+
+log = logging.getLogger("heliograph.profile")
+
+SHARD = 64  # entities and relations a step
+SAMPLE = 64  # descriptions that a profile is made from, at most
+GROWTH = 1.2
+
+
+async def of_document(workspace: Workspace, step: Step) -> list[list[str]]:
+    return _shards(await workspace.graph.unprofiled(step.document_id))
+
+
+async def of_workspace(workspace: Workspace, step: Step) -> list[list[str]]:
+    return _shards(await workspace.graph.unprofiled())
+
+
+async def after_replacement(workspace: Workspace, step: Step) -> list[list[str]]:
+    """What an earlier version alone supported is not the document's any more: look everywhere."""
+    document = await workspace.documents.get(step.document_id)
+    return await of_workspace(workspace, step) if document.version > 1 else []
+
+
+def _shards(refs: Sequence[Ref]) -> list[list[str]]:
+    coded = [f"{ref.kind}:{ref.key}" for ref in refs]
+    return [coded[i : i + SHARD] for i in range(0, len(coded), SHARD)]
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    refs = [Ref(Kind(kind), key) for kind, _, key in (code.partition(":") for code in step.shard)]
+    profiler = _Profiler(workspace, models, step.document_id)
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            made = [
+                tasks.create_task(profiler.profile(evidence))
+                for evidence in await workspace.graph.evidence(refs, limit=SAMPLE)
+            ]
+    except* AppError as errors:
+        raise errors.exceptions[0] from None
+    finally:
+        await _charge(workspace, step, profiler.usage)
+    await workspace.graph.put_profiles([task.result() for task in made])
+    log.info(
+        "profiles.made workspace=%s document=%s profiles=%d summaries=%d",
+        workspace.name, step.document_id, len(made), profiler.summaries,
+    )  # fmt: skip
+
+
+async def _charge(workspace: Workspace, step: Step, usage: Usage) -> None:
+    if usage == Usage():
+        return
+    try:
+        await asyncio.shield(workspace.documents.charge(step.document_id, usage))
+    except NotFound:  # profiles of the rest of the workspace, after a deletion
+        log.debug("usage.unowned document=%s", step.document_id)
+
+
+class _Profiler:
+    def __init__(self, workspace: Workspace, models: Models, document_id: str) -> None:
+        self._workspace, self._models, self._document_id = workspace, models, document_id
+        self.usage = Usage()
+        self.summaries = 0
+
+    async def profile(self, evidence: Evidence) -> Profile:
+        text, covered = await self._text(evidence)
+        return Profile(evidence.ref, text, evidence.revision, covered)
+
+    async def _text(self, evidence: Evidence) -> tuple[str, int]:
+        """The text, and how much evidence a summary in it covers (0: it is no summary)."""
+        options, profiler = self._workspace.options, self._models.profiler
+        limit = options.summary_threshold if profiler.by_model else options.profile_tokens
+        descriptions = without_repeats(evidence.descriptions)
+        joined = "\n".join(descriptions)
+        if len(descriptions) <= 1 or self._models.tokenizer.count(joined) <= limit:
+            return self._models.tokenizer.cut(joined, limit), 0
+        if evidence.covered and evidence.covered <= evidence.count < evidence.covered * GROWTH:
+            return await self._appended(evidence, limit), evidence.covered
+        self.summaries += 1
+        try:
+            summary = await profiler.summarise(
+                evidence.name, descriptions, limit=options.profile_tokens
+            )
+        except (BadModelOutput, Invalid):  # its evidence is no worse for it: show that
+            log.warning("summary.failed workspace=%s", self._workspace.name)
+            return self._models.tokenizer.cut(joined, options.profile_tokens), 0
+        self.usage += summary.usage
+        return summary.text, evidence.count if profiler.by_model else 0
+
+    async def _appended(self, evidence: Evidence, limit: int) -> str:
+        """The present summary and this document's descriptions, as far as there is room."""
+        added = await self._workspace.graph.evidence(
+            [evidence.ref], limit=SAMPLE, documents=[self._document_id]
+        )
+        news = (text for one in added for text in one.descriptions)
+        lines = [evidence.profile, *(text for text in news if text not in evidence.profile)]
+        return self._models.tokenizer.cut("\n".join(without_repeats(lines)), limit)
+
+
+def without_repeats(descriptions: Iterable[str]) -> list[str]:
+    """In order, leaving out what an earlier one says word for word."""
+    kept: list[str] = []
+    for description in descriptions:
+        text = description.strip()
+        if text and not any(text in earlier for earlier in kept):
+            kept.append(text)
+    return kept

@@ -1,0 +1,23 @@
+"""The revision that was read, folded and indexed becomes the one that callers see."""
+
+from __future__ import annotations
+
+import logging
+
+from app.domain import Step
+from app.ports import Models, Workspace
+from workers.originals import blobs_of, release
+
+log = logging.getLogger("heliograph.publish")
+
+
+async def replaced(workspace: Workspace, step: Step) -> list[list[str]]:
+    """One shard: blobs of the revision that goes, read before it does; "" where there is none."""
+    document = await workspace.documents.get(step.document_id)
+    return [blobs_of(document.live) or [""]]
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    await workspace.documents.publish(step.document_id, step.job_id)
+    await release(workspace, step.shard)
+    log.info("document.published workspace=%s document=%s", workspace.name, step.document_id)
