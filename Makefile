@@ -1,0 +1,65 @@
+# Two commands for a fresh machine: `make run` and `make test`. `make help` lists the rest.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' \
+	  || { echo "Heliograph needs Python 3.11 or newer; name one with: make PYTHON=python3.12 ..."; exit 1; }
+	@$(PYTHON) -m venv $(VENV) \
+	  || { echo "Python lacks the venv module (on Debian: apt install python3-venv)"; exit 1; }
+
+$(VENV)/.run: requirements.lock | $(VENV)/bin/python
+	@echo "Installing into $(VENV) (hashes checked) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements.lock
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
+	@echo "Installing development tools into $(VENV) (hashes checked) ..."
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
+	@touch $(VENV)/.run $@
+
+.PHONY: help run serve test check lint format types imports openapi evaluate lock docker
+
+help: ## this list
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+run: $(VENV)/.run ## start the service, show it at work on the sample documents, go on serving
+	@$(BIN)/python -m workers.demo
+
+serve: $(VENV)/.run ## only serve (API and worker in one process)
+	@exec $(BIN)/python -m workers.standalone
+
+test: $(VENV)/.dev ## the tests; starts real servers where Java, Maven and redis-server are there
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: lint types imports ## lint, format, strict types, import contracts
+
+lint: $(VENV)/.dev
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+
+format: $(VENV)/.dev ## put the code into its format
+	@$(BIN)/ruff check --fix --quiet . ; $(BIN)/ruff format .
+
+types: $(VENV)/.dev
+	@$(BIN)/mypy
+
+imports: $(VENV)/.dev
+	@$(BIN)/lint-imports --no-cache
+
+evaluate: $(VENV)/.dev ## retrieval and extraction on the evaluation data (HELIOGRAPH_SHARED)
+	@$(BIN)/python -m pytest -m slow tests/bench $(ARGS)
+
+docker: $(VENV)/.dev ## check Dockerfile and compose file without a daemon
+	@$(BIN)/hadolint Dockerfile
+	@docker-compose --env-file .env.example config -q
+
+lock: $(VENV)/.dev ## resolve the dependencies again into hashed requirements
+	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	  --no-emit-index-url --no-emit-find-links --no-header --quiet -o requirements.lock
+	@$(BIN)/uv pip compile pyproject.toml --extra dev --constraint requirements.lock --universal \
+	  --python-version 3.11 --generate-hashes --no-emit-index-url --no-emit-find-links --no-header \
+	  --quiet -o requirements-dev.lock
