@@ -1,0 +1,130 @@
+"""Text as sparse term weights: the words of BM25, the same for documents and queries.
+
+`document_sparse` gives the part of BM25 that depends on one text (term frequency and length);
+the vector engine multiplies by the inverse document frequency of the workspace.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Mapping
+
+from app.domain import Kind, Sparse
+
+K1 = 1.2
+B = 0.75
+# Typical number of terms of a text to be indexed. Fixed, so that a point never has to be rewritten
+# because its neighbours grew longer; see `document_sparse`.
+AVERAGE_TERMS: Mapping[Kind, float] = {
+    Kind.CHUNK: 150.0,
+    Kind.ENTITY: 40.0,
+    Kind.RELATION: 30.0,
+}
+
+# Scripts that put no spaces between words, and Hangul, whose words carry their particles: Thai to
+# Burmese, Khmer, kana and bopomofo, Han, Hangul, Han of the supplementary planes.
+_UNSPACED = (
+    "\u0e00-\u0eff\u1000-\u109f\u1100-\u11ff\u1780-\u17ff\u3005-\u3007\u3031-\u3035\u3041-\u312f\u31a0-\u31bf"
+    "\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7ff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+_LETTER = rf"[^\W_{_UNSPACED}]"
+_TOKEN = re.compile(
+    rf"(?P<run>[{_UNSPACED}]+)"
+    rf"|(?P<initials>(?<!\w)(?:[^\W\d_{_UNSPACED}]\.){{2,}}(?:[^\W\d_{_UNSPACED}](?!\w))?)"
+    r"|(?P<number>(?<![\w.,])\d{1,3}(?:,\d{3})+(?![\d,])|(?<![\w.])\d+\.\d+(?![\w.]))"
+    rf"|(?P<word>{_LETTER}+(?:['’]{_LETTER}+)*)"
+)
+_CAMEL = re.compile(r"(?<=[^\W\d_A-Z])(?=[A-Z])")
+_POSSESSIVE = re.compile(r"['’][sS]$")
+_APOSTROPHE = re.compile(r"['’]")
+# Combining marks of Latin, Greek, Cyrillic, Hebrew and Arabic; those of kana or Indic scripts make
+# other letters and stay.
+_MARKS = re.compile("[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u064b-\u0652\u0670]")
+# Letters with a stroke or ligatures, which have no canonical decomposition.
+_STROKES = str.maketrans(
+    {"ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th", "æ": "ae", "œ": "oe", "ı": "i", "ħ": "h"}
+)
+
+
+def terms(text: str) -> list[str]:
+    """Normal forms of the words of a text, in order, with repeats."""
+    return list(_terms(unicodedata.normalize("NFKC", text)))
+
+
+def document_sparse(text: str, *, average: float) -> Sparse:
+    """Term part of BM25 (Robertson and Zaragoza 2009) for a text among texts of `average` terms.
+
+    The average is an argument and not measured: only ratios of weights matter for a ranking, and
+    they change little with it, while a measured one would make every stored vector out of date.
+    """
+    counts = Counter(terms(text))
+    norm = K1 * (1 - B + B * counts.total() / average)
+    return _sparse({term: n * (K1 + 1) / (n + norm) for term, n in counts.items()})
+
+
+def query_sparse(text: str) -> Sparse:
+    """Weight 1 for each different term: idf, which the engine adds, already mutes common words."""
+    return _sparse(dict.fromkeys(terms(text), 1.0))
+
+
+def _terms(text: str) -> Iterator[str]:
+    for match in _TOKEN.finditer(text):
+        token = match.group()
+        match match.lastgroup:
+            case "run":
+                yield from _bigrams(_fold(token))
+            case "initials":
+                yield _fold(token.replace(".", ""))
+            case "number":
+                yield token.replace(",", "")
+            case _:
+                yield from _words(token)
+
+
+def _bigrams(run: str) -> Iterator[str]:
+    if len(run) == 1:
+        yield run
+    for start in range(len(run) - 1):
+        yield run[start : start + 2]
+
+
+def _words(token: str) -> Iterator[str]:
+    """Words of a token without spaces: O'Brien is two, WolfgangSchulz two and the whole, so that
+    both spellings meet."""
+    for part in _APOSTROPHE.split(_POSSESSIVE.sub("", token)):
+        pieces = _CAMEL.split(part)
+        if len(pieces) > 1:
+            yield from (_singular(_fold(piece)) for piece in pieces)
+        yield _singular(_fold(part))
+
+
+def _fold(token: str) -> str:
+    if token.isascii():
+        return token.lower()
+    bare = _MARKS.sub("", unicodedata.normalize("NFD", token.casefold()))
+    return unicodedata.normalize("NFC", bare).translate(_STROKES)
+
+
+def _singular(word: str) -> str:
+    """The S-stemmer of Harman (1991), with `-es` cut whole after sibilants (churches, boxes)."""
+    if len(word) < 4 or word[-1] != "s" or not word.isascii():
+        return word
+    if word.endswith("ies"):
+        return word if word[-4] in "ae" else word[:-3] + "y"
+    if word.endswith(("ches", "shes", "sses", "xes")):
+        return word[:-2]
+    if word[-2] in "us" or word.endswith(("aes", "ees", "oes")):
+        return word
+    return word[:-1]
+
+
+def _sparse(weights: Mapping[str, float]) -> Sparse:
+    """Term ids are CRC-32 of the term; the weights of terms that share an id add up."""
+    summed: dict[int, float] = {}
+    for term, weight in weights.items():
+        index = zlib.crc32(term.encode())
+        summed[index] = summed.get(index, 0.0) + weight
+    return Sparse(tuple(summed), tuple(summed.values()))
