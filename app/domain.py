@@ -89,7 +89,10 @@ class Scope(StrEnum):
 def derive_id(workspace: str, kind: str, *natural: str) -> str:
     """Deterministic 128-bit UUID of a natural key; the same in every store."""
     digest = hashlib.sha256("\x1f".join((workspace, kind, *natural)).encode()).digest()
-    return str(uuid.UUID(bytes=digest[:16], version=8))
+    bits = int.from_bytes(digest[:16])
+    # Variant and version 8 (RFC 9562: custom) by hand: `uuid` takes version 8 from 3.14 on only.
+    bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x8 << 76 | 0x2 << 62
+    return str(uuid.UUID(int=bits))
 
 
 def relation_key(one: str, other: str) -> str:
