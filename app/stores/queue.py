@@ -8,6 +8,7 @@ from __future__ import annotations
 import asyncio
 import fcntl
 import logging
+import signal
 import socket
 import tempfile
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -203,10 +204,15 @@ def _start(folder: Path, path: Path) -> Any:
     server = ValkeyServer(
         port=0, data_dir=folder, persist=True, unix_socket_path=path, unix_socket_perm="600"
     )
+    # Ctrl-C goes to every process of the terminal, and the queue must outlive the workers that
+    # give their steps back. The server inherits the mask of this thread; SIGTERM still ends it.
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         server.start(timeout=30.0)
     except ValkeyServerError as error:
         raise Misconfigured(f"The embedded queue did not start: {error}") from error
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
     return server
 
 
