@@ -1,7 +1,8 @@
 """Content-addressed bytes in a folder or an object store, by URL.
 
 `file:///folder`, `s3://bucket/prefix`, `gs://bucket/prefix`, `az://account/container/prefix`,
-`memory://` for tests. Credentials come from the environment, as each provider documents.
+`memory://` for tests. Credentials and endpoints come from the environment, under the names that
+each provider documents (`AWS_ACCESS_KEY_ID`, `AWS_ENDPOINT`, `AWS_ALLOW_HTTP`…).
 """
 
 from __future__ import annotations
@@ -24,10 +25,9 @@ from obstore.store import LocalStore, MemoryStore, from_url
 from app.errors import Misconfigured, NotFound, Unavailable
 
 if TYPE_CHECKING:
-    from obstore.store import ClientConfig, ObjectStore, RetryConfig
+    from obstore.store import ObjectStore, RetryConfig
 
 SCHEMES = ("file", "memory", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
-CLIENT: ClientConfig = {"connect_timeout": timedelta(seconds=10), "timeout": timedelta(minutes=5)}
 RETRY: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -93,7 +93,7 @@ def _open(url: str) -> ObjectStore:
             if parts.netloc not in ("", "localhost"):
                 raise Misconfigured("HELIOGRAPH_BLOB_URL needs an absolute path: file:///folder.")
             return LocalStore(Path(unquote(parts.path)), mkdir=True)
-        return from_url(url, client_options=CLIENT, retry_config=RETRY)
+        return from_url(url, retry_config=RETRY)
     except (BaseError, ValueError, OSError) as error:
         raise Misconfigured(f"The blob store cannot be opened: {_first_line(error)}") from error
 
