@@ -1,0 +1,142 @@
+"""How well the built-in extractor and answerer agree with what models and people wrote.
+
+Run `python -m tests.bench.extraction [set ...]`; the data is found by HELIOGRAPH_SHARED.
+Names are compared after case, diacritics, determiner and plural: *exact* means equal, *soft* one to
+one with a token F1 of at least 0.65. `pairs` is the share of the gold pairs with an edge here.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import re
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from app.domain import Extraction
+from app.names import key
+from app.rules.extractor import extract
+
+SETS = ("musique-train", "graphrag-bench-medical", "covid-review-lightrag", "christmas-carol")
+_DATE = re.compile(
+    r"^[\d\s,./:%$-]+$|\b(?:1\d{3}|20\d\d)s?$|\b(?:january|february|march|april|may|june|july|august"
+    r"|september|october|november|december)\b.*\d|\d.*\b(?:century|years?|days?|million|percent)\b",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Shares in per cent; `speed` in chunks per CPU-second."""
+
+    precision: float
+    recall: float
+    soft: float
+    exact: float
+    pairs: float
+    found: float
+    gold: float
+    speed: float
+
+    def __str__(self) -> str:
+        return (
+            f"P {self.precision:5.1f}  R {self.recall:5.1f}  F soft {self.soft:5.1f}"
+            f"  exact {self.exact:5.1f}  pairs {self.pairs:5.1f}"
+            f"  entities {self.found:4.1f}/{self.gold:4.1f}  {self.speed:6.1f} chunks/CPU-s"
+        )
+
+
+def shared() -> Path:
+    default = Path(__file__).parents[3] / "shared"
+    return Path(os.environ.get("HELIOGRAPH_SHARED", default)) / "data"
+
+
+def rows(name: str, file: str = "corpus") -> list[dict[str, Any]]:
+    with gzip.open(shared() / name / f"{file}.jsonl.gz", "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
+
+
+def normal(name: str) -> str:
+    words = key(name).lstrip("^").split()
+    return " ".join(word[:-1] if len(word) > 3 and word.endswith("s") else word for word in words)
+
+
+def f1(one: str, other: str) -> float:
+    a, b = Counter(one.split()), Counter(other.split())
+    common = (a & b).total()
+    return 2 * common / (a.total() + b.total()) if common else 0.0
+
+
+def matched(gold: Sequence[str], found: Sequence[str], *, soft: bool) -> dict[str, str]:
+    """Gold name to found name, one to one, best first."""
+    links = [
+        (1.0 if one == other else f1(one, other), one, other)
+        for one in gold
+        for other in found
+        if one == other or (soft and f1(one, other) >= 0.65)
+    ]
+    taken: dict[str, str] = {}
+    used: set[str] = set()
+    for _, one, other in sorted(links, key=lambda link: (-link[0], link[1], link[2])):
+        if one not in taken and other not in used:
+            taken[one] = other
+            used.add(other)
+    return taken
+
+
+def measure(passages: Iterable[dict[str, Any]]) -> Score:
+    found_n = gold_n = soft_n = exact_n = pair_n = pair_hit = chunks = 0
+    cpu = 0.0
+    for passage in passages:
+        begin = time.process_time()
+        extraction = extract(passage.get("title") or "", (), passage["text"])
+        cpu += time.process_time() - begin
+        chunks += 1
+        gold = sorted({normal(n) for n in passage["entities"] if n and not _DATE.search(n)})
+        found = sorted({normal(entity.name) for entity in extraction.entities})
+        soft = matched(gold, found, soft=True)
+        gold_n, found_n, soft_n = gold_n + len(gold), found_n + len(found), soft_n + len(soft)
+        exact_n += len(matched(gold, found, soft=False))
+        hits, total = _pairs(passage, extraction)
+        pair_hit, pair_n = pair_hit + hits, pair_n + total
+    precision, recall = soft_n / max(found_n, 1), soft_n / max(gold_n, 1)
+    return Score(
+        100 * precision, 100 * recall, 200 * soft_n / max(found_n + gold_n, 1),
+        200 * exact_n / max(found_n + gold_n, 1), 100 * pair_hit / max(pair_n, 1),
+        found_n / max(chunks, 1), gold_n / max(chunks, 1), chunks / max(cpu, 1e-9),
+    )  # fmt: skip
+
+
+def _pairs(passage: dict[str, Any], extraction: Extraction) -> tuple[int, int]:
+    triples = [
+        t for t in passage["triples"] if len(t) == 3 and not any(_DATE.search(t[n]) for n in (0, 2))
+    ]
+    gold = {frozenset((normal(t[0]), normal(t[2]))) for t in triples}
+    gold = {pair for pair in gold if len(pair) == 2}
+    names = sorted({name for pair in gold for name in pair})
+    found = sorted({normal(entity.name) for entity in extraction.entities})
+    link = {
+        name: [other for other in found if name == other or f1(name, other) >= 0.65]
+        for name in names
+    }
+    edges = {frozenset((normal(r.source), normal(r.target))) for r in extraction.relations}
+    hits = 0
+    for pair in gold:
+        one, other = sorted(pair)
+        hits += any(frozenset((a, b)) in edges for a in link[one] for b in link[other])
+    return hits, len(gold)
+
+
+def main(names: Sequence[str]) -> None:
+    for name in names or SETS:
+        print(f"{name:24} {measure(rows(name))}", flush=True)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
