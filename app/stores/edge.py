@@ -99,18 +99,14 @@ class EdgeVectors:
             await self._engine.run(lambda shards: self._upsert(shards, points))
 
     async def search(self, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
-        model, dimension = self._engine.model, self._engine.dimension
-        places = [
-            place
-            for place, query in enumerate(queries)
-            if vectors.runnable(query, model=model, dimension=dimension)
-        ]
+        places = vectors.places_by_kind(
+            queries, model=self._engine.model, dimension=self._engine.dimension
+        )
         results: list[list[Hit]] = [[] for _ in queries]
         if places:
-            runnable = [queries[place] for place in places]
-            found = await self._engine.run(lambda shards: self._search(shards, runnable))
-            for place, hits in zip(places, found, strict=True):
-                results[place] = vectors.ranked(hits, queries[place].limit)
+            found = await self._engine.run(lambda shards: self._search(shards, queries, places))
+            for number, hits in found.items():
+                results[number] = vectors.ranked(hits, queries[number].limit)
         return results
 
     async def delete(self, refs: Sequence[Ref]) -> None:
@@ -137,17 +133,18 @@ class EdgeVectors:
         )
 
     def _search(
-        self, shards: Mapping[Kind, qe.EdgeShard], queries: Sequence[VectorQuery]
-    ) -> list[list[Hit]]:
-        results: list[list[Hit]] = [[] for _ in queries]
-        for kind in Kind:
-            places = [place for place, query in enumerate(queries) if query.kind is kind]
-            if places:
-                requests = [self._request(queries[place]) for place in places]
-                answers = shards[kind].query_batch(qe.QueryBatchRequest(requests))
-                for place, points in zip(places, answers, strict=True):
-                    results[place] = [_hit(point) for point in points]
-        return results
+        self,
+        shards: Mapping[Kind, qe.EdgeShard],
+        queries: Sequence[VectorQuery],
+        places: Mapping[Kind, Sequence[int]],
+    ) -> dict[int, list[Hit]]:
+        found: dict[int, list[Hit]] = {}
+        for kind, numbers in places.items():
+            requests = [self._request(queries[number]) for number in numbers]
+            answers = shards[kind].query_batch(qe.QueryBatchRequest(requests))
+            for number, points in zip(numbers, answers, strict=True):
+                found[number] = [_hit(point) for point in points]
+        return found
 
     def _request(self, query: VectorQuery) -> qe.QueryRequest:
         params = None

@@ -62,20 +62,15 @@ def check_points(points: Sequence[Point], *, model: str, dimension: int) -> None
         _check_sparse(point.sparse, f"{point.ref.kind} {point.ref.key!r}")
 
 
-def runnable(query: VectorQuery, *, model: str, dimension: int) -> bool:
-    """False: nothing can match, so no call is needed."""
-    if (query.dense is None) == (query.sparse is None):
-        raise Invalid("A vector query needs either a dense or a sparse vector.")
-    if query.dense is not None:
-        _check_dense(query.dense, dimension, model, "the query")
-    elif query.sparse is not None:
-        _check_sparse(query.sparse, "the query")
-        if not query.sparse.indices:
-            return False
-    empty = (query.within is not None and not query.within) or (
-        query.documents is not None and not query.documents
-    )
-    return query.limit > 0 and not empty
+def places_by_kind(
+    queries: Sequence[VectorQuery], *, model: str, dimension: int
+) -> dict[Kind, list[int]]:
+    """Places in `queries` of those that can match something, for one call per collection."""
+    places: dict[Kind, list[int]] = {}
+    for place, query in enumerate(queries):
+        if _runnable(query, model=model, dimension=dimension):
+            places.setdefault(query.kind, []).append(place)
+    return places
 
 
 def fetch_limit(limit: int) -> int:
@@ -102,6 +97,22 @@ def refs_by_kind(refs: Sequence[Ref]) -> Iterator[tuple[Kind, list[Ref]]]:
         same = list(group)
         for start in range(0, len(same), MAX_BATCH_IDS):
             yield kind, same[start : start + MAX_BATCH_IDS]
+
+
+def _runnable(query: VectorQuery, *, model: str, dimension: int) -> bool:
+    """False: nothing can match, so no call is needed."""
+    if (query.dense is None) == (query.sparse is None):
+        raise Invalid("A vector query needs either a dense or a sparse vector.")
+    if query.dense is not None:
+        _check_dense(query.dense, dimension, model, "the query")
+    elif query.sparse is not None:
+        _check_sparse(query.sparse, "the query")
+        if not query.sparse.indices:
+            return False
+    empty = (query.within is not None and not query.within) or (
+        query.documents is not None and not query.documents
+    )
+    return query.limit > 0 and not empty
 
 
 def _kind(point: Point) -> Kind:
