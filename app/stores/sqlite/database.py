@@ -1,0 +1,187 @@
+"""One SQLite file for all workspaces: a writer in a thread of its own, a few readers beside it.
+
+Several processes may open the same file: writes take turns, reads never wait (WAL).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import queue
+import sqlite3
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+from typing import TypeVar
+
+from app.errors import AppError, Invalid, Misconfigured, Unavailable
+
+SCHEMA = 1  # the newest file in migrations/sqlite
+READERS = 4
+BUSY_SECONDS = 20.0  # how long a writer waits for another process
+_PRAGMAS = (
+    "foreign_keys = on",
+    "mmap_size = 268435456",
+    "cache_size = -32768",
+    "temp_store = memory",
+)
+
+Result = TypeVar("Result")
+Parameters = Mapping[str, object]
+Clock = Callable[[], float]
+
+
+class SqliteDatabase:
+    """Runs functions over a connection, each as one transaction, off the event loop."""
+
+    def __init__(self, path: Path, *, clock: Clock = time.time) -> None:
+        self.clock = clock
+        self._path = path
+        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
+        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+        self._connections: list[sqlite3.Connection] = []
+        self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
+        self._write_connection: sqlite3.Connection | None = None
+
+    @classmethod
+    @asynccontextmanager
+    async def open(cls, path: Path, *, clock: Clock = time.time) -> AsyncIterator[SqliteDatabase]:
+        """Raises `Misconfigured` unless the file has exactly the schema of this version."""
+        database = cls(path, clock=clock)
+        try:
+            await asyncio.get_running_loop().run_in_executor(database._writer, database._connect)
+            yield database
+        finally:
+            await asyncio.shield(asyncio.to_thread(database._close))
+
+    async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """`work` in a transaction that holds the write lock from its start. Once begun it ends as
+        a whole, even if the caller is cancelled."""
+        loop = asyncio.get_running_loop()
+        return await loop.run_in_executor(self._writer, self._write, work)
+
+    async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """`work` on one snapshot."""
+        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+
+    async def rows(self, sql: str, parameters: Parameters) -> list[sqlite3.Row]:
+        return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
+
+    async def ping(self) -> str:
+        [row] = await self.rows("select sqlite_version() from migrations limit 1", {})
+        return f"SQLite {row[0]}"
+
+    # --- in the threads --------------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        with _translated():
+            if not self._path.exists():
+                raise Misconfigured(
+                    "The graph database does not exist: run `python -m migrations`."
+                )
+            self._write_connection = self._new_connection("")
+            _check_schema(self._write_connection)
+            for _ in range(READERS):
+                self._idle.put(self._new_connection("query_only = on"))
+
+    def _new_connection(self, pragma: str) -> sqlite3.Connection:
+        connection = sqlite3.connect(
+            self._path, timeout=BUSY_SECONDS, isolation_level=None, check_same_thread=False
+        )
+        self._connections.append(connection)
+        connection.row_factory = sqlite3.Row
+        for line in (*_PRAGMAS, f"synchronous = {_SYNCHRONOUS}", pragma):
+            if line:
+                connection.execute(f"pragma {line}")
+        return connection
+
+    def _write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        connection = self._write_connection
+        assert connection is not None, "the database is open"
+        with _translated():
+            connection.execute("begin immediate")
+            try:
+                result = work(connection)
+                connection.execute("commit")
+            except BaseException:
+                if connection.in_transaction:
+                    connection.execute("rollback")
+                raise
+            return result
+
+    def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        connection = self._idle.get()
+        try:
+            with _translated():
+                connection.execute("begin")
+                try:
+                    return work(connection)
+                finally:
+                    if connection.in_transaction:
+                        connection.execute("rollback")
+        finally:
+            self._idle.put(connection)
+
+    def _close(self) -> None:
+        self._writer.shutdown()
+        self._readers.shutdown()
+        for connection in self._connections:
+            connection.close()
+
+
+_SYNCHRONOUS = "full"  # an acknowledged upload outlives a power cut
+
+
+def _check_schema(connection: sqlite3.Connection) -> None:
+    try:
+        [found] = connection.execute("select max(number) from migrations").fetchone()
+    except sqlite3.OperationalError as error:
+        if "no such table" not in str(error):
+            raise
+        found = None
+    if (found or 0) < SCHEMA:
+        raise Misconfigured(
+            f"The graph database's schema is at {found or 0}, this version needs {SCHEMA}: "
+            "run `python -m migrations`."
+        )
+    if found > SCHEMA:
+        raise Misconfigured(
+            f"The graph database's schema is at {found}, newer than this version's {SCHEMA}."
+        )
+
+
+_REASONS = {
+    sqlite3.SQLITE_FULL: ("The disk of the graph database is full.", "disk_full"),
+    sqlite3.SQLITE_BUSY: ("The graph database is locked by another process.", "database_busy"),
+    sqlite3.SQLITE_LOCKED: ("The graph database is locked.", "database_busy"),
+    sqlite3.SQLITE_CORRUPT: (
+        "The graph database file is damaged: restore it from a backup.", "database_corrupt",
+    ),
+    sqlite3.SQLITE_NOTADB: (
+        "The graph database file is no SQLite database: restore it from a backup.",
+        "database_corrupt",
+    ),
+    sqlite3.SQLITE_CANTOPEN: ("The graph database file cannot be opened.", "unavailable"),
+    sqlite3.SQLITE_READONLY: ("The graph database file cannot be written to.", "unavailable"),
+    sqlite3.SQLITE_PERM: ("The graph database file may not be accessed.", "unavailable"),
+    sqlite3.SQLITE_IOERR: ("The disk of the graph database has errors.", "unavailable"),
+    sqlite3.SQLITE_NOMEM: ("The graph database is out of memory.", "unavailable"),
+}  # fmt: skip
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """Foreign errors end here; a mistake in our SQL stays what it is, a bug."""
+    try:
+        yield
+    except AppError:
+        raise
+    except UnicodeEncodeError as error:
+        raise Invalid("The text holds a lone surrogate, which is no character.") from error
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", None)
+        reason = None if code is None else _REASONS.get(code & 0xFF)
+        if reason is None:
+            raise
+        raise Unavailable(reason[0], code=reason[1]) from error

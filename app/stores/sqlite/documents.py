@@ -1,0 +1,330 @@
+"""Documents of one workspace, their revisions, and the opening of their jobs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from sqlite3 import Connection
+
+from app.domain import Document, Job, Plan, Revision, State, Status, Usage
+from app.errors import Conflict, Invalid, NotFound
+from app.ports import Filters
+from app.stores.sqlite.database import SqliteDatabase
+from app.stores.sqlite.evidence import add_totals
+from app.stores.sqlite.filters import fields_of, select_matching
+from app.stores.sqlite.jobs import is_latest, open_job
+from app.stores.sqlite.rows import (
+    DOCUMENT,
+    document_of,
+    dump,
+    in_order,
+    listed,
+    revision_json,
+    revision_of,
+)
+
+_FROM = f"select {DOCUMENT} from documents d join jobs j on j.id = d.job_id"
+
+
+class SqliteDocuments:
+    """Implements `app.ports.Documents`."""
+
+    def __init__(self, database: SqliteDatabase, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    async def submit(self, document_id: str, revision: Revision, job: Job) -> Document:
+        def work(connection: Connection) -> Document:
+            now = self._database.clock()
+            known = self._find(connection, document_id)
+            if known is not None and (known.job.id == job.id or _has(known, revision)):
+                return known
+            values = {
+                **self._bound(document_id), "job": job.id, "now": now,
+                "pending": _stored(revision),
+            }  # fmt: skip
+            connection.execute(
+                "insert into documents (workspace, id, pending, job_id, created_at, updated_at)"
+                " values (:workspace, :document, :pending, :job, :now, :now)"
+                " on conflict (workspace, id) do update set"
+                " pending = excluded.pending, job_id = excluded.job_id, updated_at = :now",
+                values,
+            )
+            self._put_fields(connection, document_id, revision, now)
+            open_job(connection, self._workspace, replace(job, document_id=document_id), now)
+            return self._must_find(connection, document_id)
+
+        return await self._database.write(work)
+
+    async def reopen(self, document_id: str, job: Job) -> Document:
+        def work(connection: Connection) -> Document:
+            now = self._database.clock()
+            known = self._must_find(connection, document_id)
+            if known.job.id == job.id:
+                return known
+            values = {**self._bound(document_id), "job": job.id, "now": now}
+            connection.execute(
+                "update documents set job_id = :job, updated_at = :now"
+                " where workspace = :workspace and id = :document",
+                values,
+            )
+            if job.plan is Plan.INGEST:
+                self._resume(connection, known, values)
+            open_job(connection, self._workspace, replace(job, document_id=document_id), now)
+            return self._must_find(connection, document_id)
+
+        return await self._database.write(work)
+
+    async def get(self, document_id: str) -> Document:
+        return await self._database.read(
+            lambda connection: self._must_find(connection, document_id)
+        )
+
+    async def page(
+        self, *, status: Status | None = None, filters: Filters | None = None,
+        after: str = "", limit: int = 50,
+    ) -> list[Document]:  # fmt: skip
+        shown = "(d.live is not null)"
+        selects, parameters = select_matching(filters or {}, live=shown)
+        narrowed = "".join(
+            f" and exists ({select} and document_id = d.id)" for select in selects
+        )  # fmt: skip
+        # The jobs of one status are in the order of their documents, the documents of all anyway.
+        if status is not None:
+            start = (
+                f"select {DOCUMENT} from jobs j cross join documents d"
+                " where j.latest = 1 and j.workspace = :workspace and j.status = :status"
+                " and j.document_id > :after and d.workspace = :workspace and d.id = j.document_id"
+            )
+        else:
+            start = f"{_FROM} where d.workspace = :workspace and d.id > :after"
+        order = "j.document_id" if status is not None else "d.id"
+        rows = await self._database.rows(
+            f"{start}{narrowed} order by {order} limit :limit",
+            {
+                **parameters, "workspace": self._workspace, "status": status,
+                "after": after, "limit": limit,
+            },
+        )  # fmt: skip
+        return [document_of(row) for row in rows]
+
+    async def many(self, ids: Sequence[str]) -> list[Document]:
+        rows = await self._database.rows(
+            f"select {DOCUMENT} from json_each(:ids) i cross join documents d"
+            " join jobs j on j.id = d.job_id where d.workspace = :workspace and d.id = i.value",
+            {"ids": listed(ids), "workspace": self._workspace},
+        )
+        return [document_of(row) for row in in_order(rows, ids, by="id")]
+
+    async def counts(self) -> dict[Status, int]:
+        rows = await self._database.rows(
+            "select status, count(*) as documents from jobs"
+            " where workspace = :workspace and latest = 1 group by status",
+            {"workspace": self._workspace},
+        )
+        return {Status(row["status"]): row["documents"] for row in rows}
+
+    async def matching(self, filters: Filters, *, limit: int) -> list[str]:
+        selects, parameters = select_matching(filters, live="1")
+        if not selects:
+            selects = [
+                "select id as document_id from documents"
+                " where workspace = :workspace and live is not null"
+            ]
+        rows = await self._database.rows(
+            f"select distinct document_id from ({' intersect '.join(selects)})"
+            " order by document_id limit :limit",
+            {**parameters, "workspace": self._workspace, "limit": limit},
+        )
+        return [row["document_id"] for row in rows]
+
+    async def parsed(self, document_id: str, job_id: str, *, text: str, title: str) -> None:
+        def work(connection: Connection) -> None:
+            pending = self._pending(connection, document_id, job_id)
+            if pending is None:
+                return
+            connection.execute(
+                "update documents set pending = :pending, warnings = '[]', updated_at = :now"
+                " where workspace = :workspace and id = :document",
+                {
+                    **self._bound(document_id), "now": self._database.clock(),
+                    "pending": _stored(replace(pending, text=text, title=title)),
+                },
+            )  # fmt: skip
+
+        await self._database.write(work)
+
+    async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
+        def work(connection: Connection) -> None:
+            known = self._find(connection, document_id)
+            if known is None:
+                return
+            connection.execute(
+                "update documents set llm_calls = llm_calls + :calls,"
+                " prompt_tokens = prompt_tokens + :prompt,"
+                " completion_tokens = completion_tokens + :completion, cost = cost + :cost,"
+                " warnings = :warnings, updated_at = :now"
+                " where workspace = :workspace and id = :document",
+                {
+                    **self._bound(document_id), "calls": usage.llm_calls,
+                    "prompt": usage.prompt_tokens, "completion": usage.completion_tokens,
+                    "cost": usage.cost, "now": self._database.clock(),
+                    "warnings": listed((*known.warnings, *warnings)),
+                },
+            )  # fmt: skip
+
+        await self._database.write(work)
+
+    async def publish(self, document_id: str, job_id: str) -> None:
+        def work(connection: Connection) -> None:
+            if self._pending(connection, document_id, job_id) is None:
+                return
+            values = {**self._bound(document_id), "now": self._database.clock()}
+            if self._must_find(connection, document_id).live is None:
+                add_totals(connection, self._workspace, documents=1)
+            connection.execute(
+                "update documents set live = pending, pending = null, version = version + 1,"
+                " updated_at = :now where workspace = :workspace and id = :document",
+                values,
+            )
+            self._drop_fields(connection, document_id, live=1)
+            connection.execute(
+                "update fields set live = 1"
+                " where workspace = :workspace and document_id = :document and live = 0",
+                values,
+            )
+
+        await self._database.write(work)
+
+    async def remove(self, document_id: str, job_id: str) -> None:
+        def work(connection: Connection) -> None:
+            if not is_latest(connection, self._workspace, document_id, job_id):
+                return
+            values = self._bound(document_id)
+            visible = connection.execute(
+                "select 1 from chunks where workspace = :workspace and document_id = :document"
+                " and live = 1 limit 1",
+                values,
+            ).fetchone()
+            if visible is not None:
+                raise Conflict("The document's chunks must be retracted before it is removed.")
+            if self._must_find(connection, document_id).live is not None:
+                add_totals(connection, self._workspace, documents=-1)
+            for sql in _REMOVE:
+                connection.execute(sql, values)
+
+        await self._database.write(work)
+
+    async def blob_in_use(self, blob_key: str) -> bool:
+        columns = ("live_source", "live_text", "pending_source", "pending_text")
+        [row] = await self._database.rows(
+            "select "
+            + " or ".join(
+                f"exists (select 1 from documents where {column} = :key)" for column in columns
+            )
+            + " as used",
+            {"key": blob_key},
+        )
+        return bool(row["used"])
+
+    # --- inside a transaction --------------------------------------------------------------------
+
+    def _bound(self, document_id: str) -> dict[str, object]:
+        return {"workspace": self._workspace, "document": document_id}
+
+    def _find(self, connection: Connection, document_id: str) -> Document | None:
+        row = connection.execute(
+            f"{_FROM} where d.workspace = :workspace and d.id = :document",
+            self._bound(document_id),
+        ).fetchone()
+        return None if row is None else document_of(row)
+
+    def _must_find(self, connection: Connection, document_id: str) -> Document:
+        document = self._find(connection, document_id)
+        if document is None:
+            raise NotFound(f"There is no document {document_id}.")
+        return document
+
+    def _pending(self, connection: Connection, document_id: str, job_id: str) -> Revision | None:
+        """The coming revision, unless the job no longer speaks for the document."""
+        row = connection.execute(
+            "select pending from documents"
+            " where workspace = :workspace and id = :document and job_id = :job",
+            {**self._bound(document_id), "job": job_id},
+        ).fetchone()
+        return None if row is None else revision_of(row["pending"])
+
+    def _resume(
+        self, connection: Connection, known: Document, values: Mapping[str, object]
+    ) -> None:
+        """Hand the chunks of the last ingest over to the one that repeats it, which may never put
+        them again. After a deletion that did not end, everything is to be read again."""
+        if known.job.plan is Plan.DELETE and known.pending is None:
+            connection.execute(
+                "update documents set pending = live"
+                " where workspace = :workspace and id = :document",
+                values,
+            )
+            self._put_fields(connection, known.id, known.revision, known.created_at)
+        connection.execute(
+            "update chunks set job_id = :job where workspace = :workspace"
+            " and document_id = :document and job_id = ("
+            " select id from jobs where workspace = :workspace and document_id = :document"
+            " and plan = 'ingest' order by seq desc limit 1)",
+            values,
+        )
+
+    def _put_fields(
+        self, connection: Connection, document_id: str, revision: Revision, now: float
+    ) -> None:
+        self._drop_fields(connection, document_id, live=0)
+        connection.executemany(
+            "insert into fields (workspace, document_id, live, name, kind, value)"
+            " values (?, ?, 0, ?, ?, ?)",
+            [
+                (self._workspace, document_id, *field)
+                for field in fields_of(document_id, revision, now)
+            ],
+        )
+
+    def _drop_fields(self, connection: Connection, document_id: str, *, live: int) -> None:
+        connection.execute(
+            "delete from fields"
+            " where workspace = :workspace and document_id = :document and live = :live",
+            {**self._bound(document_id), "live": live},
+        )
+
+
+_REMOVE = (
+    "delete from chunks where workspace = :workspace and document_id = :document and gone = 0",
+    "delete from fields where workspace = :workspace and document_id = :document",
+    "delete from documents where workspace = :workspace and id = :document",
+    "update jobs set latest = 0"
+    " where workspace = :workspace and document_id = :document and latest = 1",
+)
+
+
+def _stored(revision: Revision) -> str:
+    try:
+        return revision_json(revision)
+    except ValueError as error:
+        raise Invalid("Numbers in the metadata must be finite.") from error
+
+
+def _has(document: Document, revision: Revision) -> bool:
+    """Whether the document has, or is about to have, this revision anyway."""
+    if document.job.plan is not Plan.INGEST:
+        return False
+    if document.pending is not None:
+        return not document.job.state.final and _same(document.pending, revision)
+    settled = document.job.state not in (State.FAILED, State.CANCELLED)
+    return settled and document.live is not None and _same(document.live, revision)
+
+
+def _same(one: Revision, other: Revision) -> bool:
+    return _identity(one) == _identity(other)
+
+
+def _identity(revision: Revision) -> tuple[str, str, str, str]:
+    metadata = dict(sorted(revision.metadata.items()))
+    return revision.source, revision.name, revision.date, dump(metadata)

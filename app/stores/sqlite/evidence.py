@@ -1,0 +1,337 @@
+"""The fold: evidence of chunks added to, and taken from, entities and relations.
+
+Everything here happens inside the caller's transaction, touches only what the chunks name, and is
+the same for any order of chunks: rows are kept, and what is shown of an entity or relation is
+computed from tallies of its rows (`app.folding`).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from sqlite3 import Connection, Row
+
+from app.domain import relation_ends
+from app.folding import (
+    MAX_KEYWORDS,
+    AssertionRow,
+    EntityTally,
+    MentionRow,
+    add,
+    alias_keys,
+    collate,
+    ranked,
+)
+from app.stores.sqlite.rows import THOUSANDTHS, dump, extraction_of, listed
+
+AliasCount = tuple[str, str]  # alias key, entity key
+
+
+@dataclass(slots=True)
+class _Entity:
+    """An entity's counters while a transaction changes them."""
+
+    seq: int
+    name: str  # as shown before
+    tally: EntityTally
+    mentions: int
+    described: int
+    abouts: int
+    degree: int
+    mentions_before: int
+
+
+@dataclass(slots=True)
+class _Relation:
+    seq: int
+    tally: dict[str, int]
+    weight: int
+    mentions: int
+    described: int
+    mentions_before: int
+
+
+@dataclass(slots=True)
+class _Evidence:
+    """Rows of some chunks, and the aliases that they state."""
+
+    mentions: list[MentionRow] = field(default_factory=list)
+    assertions: list[AssertionRow] = field(default_factory=list)
+    aliases: list[AliasCount] = field(default_factory=list)
+
+
+def add_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) -> None:
+    """Count what the chunks' extractions say. Rows need seq, id, document_id and extraction."""
+    collated = [(chunk, *collate(extraction_of(chunk["extraction"]))) for chunk in chunks]
+    evidence = _Evidence(
+        [row for _, mentions, _ in collated for row in mentions],
+        [row for _, _, assertions in collated for row in assertions],
+        [(alias, row.key) for _, rows, _ in collated for row in rows for alias in alias_keys(row)],
+    )
+    entities, relations = _count(connection, workspace, evidence, 1)
+    connection.executemany(
+        "insert into mentions (entity, chunk_id, chunk, document_id, name, kind, description,"
+        " aliases, alias_keys, about) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                entities[row.key].seq, chunk["id"], chunk["seq"], chunk["document_id"], row.name,
+                row.kind, row.description, dump(row.aliases), dump(alias_keys(row)), row.about,
+            )
+            for chunk, mentions, _ in collated
+            for row in mentions
+        ],
+    )  # fmt: skip
+    connection.executemany(
+        "insert into assertions (relation, chunk_id, chunk, document_id, source, target,"
+        " description, keywords, strength) values (?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [
+            (
+                relations[row.key].seq, chunk["id"], chunk["seq"], chunk["document_id"], row.source,
+                row.target, row.description, dump(row.keywords), _thousandths(row.strength),
+            )
+            for chunk, _, assertions in collated
+            for row in assertions
+        ],
+    )  # fmt: skip
+
+
+def take_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) -> None:
+    """Take back what was counted for the chunks: their rows, whatever their extraction says now."""
+    bound = {"chunks": dump([chunk["seq"] for chunk in chunks])}
+    evidence = _Evidence()
+    for row in connection.execute(
+        "select e.key, m.name, m.kind, m.description, m.aliases, m.alias_keys, m.about"
+        " from json_each(:chunks) c cross join mentions m cross join entities e"
+        " where m.chunk = c.value and e.seq = m.entity",
+        bound,
+    ):
+        evidence.mentions.append(
+            MentionRow(
+                row["key"], row["name"], row["kind"], row["description"],
+                tuple(json.loads(row["aliases"])), bool(row["about"]),
+            )
+        )  # fmt: skip
+        evidence.aliases += [(alias, row["key"]) for alias in json.loads(row["alias_keys"])]
+    for row in connection.execute(
+        "select r.key, a.source, a.target, a.description, a.keywords, a.strength"
+        " from json_each(:chunks) c cross join assertions a cross join relations r"
+        " where a.chunk = c.value and r.seq = a.relation",
+        bound,
+    ):
+        evidence.assertions.append(
+            AssertionRow(
+                row["key"], row["source"], row["target"], row["description"],
+                tuple(json.loads(row["keywords"])), row["strength"] / THOUSANDTHS,
+            )
+        )  # fmt: skip
+    _count(connection, workspace, evidence, -1)
+    for table in ("mentions", "assertions"):
+        connection.execute(
+            f"delete from {table} where chunk in (select value from json_each(:chunks))", bound
+        )
+
+
+def add_totals(
+    connection: Connection, workspace: str, *, documents: int = 0, chunks: int = 0,
+    entities: int = 0, relations: int = 0,
+) -> None:  # fmt: skip
+    """Keep what `stats` answers."""
+    connection.execute(
+        "insert into totals (workspace, documents, chunks, entities, relations)"
+        " values (:workspace, :documents, :chunks, :entities, :relations)"
+        " on conflict (workspace) do update set documents = documents + excluded.documents,"
+        " chunks = chunks + excluded.chunks, entities = entities + excluded.entities,"
+        " relations = relations + excluded.relations",
+        {
+            "workspace": workspace, "documents": documents, "chunks": chunks,
+            "entities": entities, "relations": relations,
+        },
+    )  # fmt: skip
+
+
+def _appeared(found: Mapping[str, _Entity] | Mapping[str, _Relation]) -> int:
+    """How many have evidence now that had none before, less those that lost all."""
+    return sum(bool(one.mentions) - bool(one.mentions_before) for one in found.values())
+
+
+def _count(
+    connection: Connection, workspace: str, evidence: _Evidence, sign: int
+) -> tuple[dict[str, _Entity], dict[str, _Relation]]:
+    entities = _entities(connection, workspace, [row.key for row in evidence.mentions])
+    for mention in evidence.mentions:
+        entity = entities[mention.key]
+        entity.tally = entity.tally.plus(mention, sign)
+        entity.mentions += sign
+        entity.described += sign * bool(mention.description)
+        entity.abouts += sign * mention.about
+    keys = [row.key for row in evidence.assertions]
+    relations = _relations(connection, workspace, keys, entities)
+    for assertion in evidence.assertions:
+        relation = relations[assertion.key]
+        absent = 0 if sign > 0 else 1  # mentions next to the step that makes it appear or vanish
+        if relation.mentions == absent:
+            for end in relation_ends(assertion.key):
+                entities[end].degree += sign
+        relation.tally = add(relation.tally, assertion.keywords, sign)
+        relation.weight += sign * _thousandths(assertion.strength)
+        relation.mentions += sign
+        relation.described += sign * bool(assertion.description)
+    _put_entities(connection, entities.values(), sign)
+    _put_relations(connection, relations.values(), sign)
+    appeared = {"entities": _appeared(entities), "relations": _appeared(relations)}
+    add_totals(connection, workspace, **appeared)
+    _put_aliases(connection, workspace, evidence.aliases, entities, sign)
+    _note_renamed(connection, entities.values(), {relation.seq for relation in relations.values()})
+    return entities, relations
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+def _entities(connection: Connection, workspace: str, keys: Sequence[str]) -> dict[str, _Entity]:
+    """Counters by key; entities that are new begin at nought."""
+    bound = {"workspace": workspace, "keys": listed(keys)}
+    connection.execute(
+        "insert into entities (workspace, key)"
+        " select :workspace, value from json_each(:keys) where true"
+        " on conflict (workspace, key) do nothing",
+        bound,
+    )
+    rows = connection.execute(
+        "select e.seq, e.key, e.name, e.names_tally, e.kinds_tally, e.aliases_tally, e.mentions,"
+        " e.described, e.abouts, e.degree"
+        " from json_each(:keys) k cross join entities e"
+        " where e.workspace = :workspace and e.key = k.value",
+        bound,
+    )
+    return {
+        row["key"]: _Entity(
+            row["seq"], row["name"],
+            EntityTally(
+                json.loads(row["names_tally"]), json.loads(row["kinds_tally"]),
+                json.loads(row["aliases_tally"]),
+            ),
+            row["mentions"], row["described"], row["abouts"], row["degree"], row["mentions"],
+        )
+        for row in rows
+    }  # fmt: skip
+
+
+def _relations(
+    connection: Connection, workspace: str, keys: Sequence[str], entities: dict[str, _Entity]
+) -> dict[str, _Relation]:
+    ends = {key: relation_ends(key) for key in keys}
+    # An end that was forgotten and came back is another row than the one remembered.
+    connection.executemany(
+        "insert into relations (workspace, key, source, target) values (?, ?, ?, ?)"
+        " on conflict (workspace, key) do update set"
+        " source = excluded.source, target = excluded.target"
+        " where source <> excluded.source or target <> excluded.target",
+        [
+            (workspace, key, entities[source].seq, entities[target].seq)
+            for key, (source, target) in ends.items()
+        ],
+    )
+    rows = connection.execute(
+        "select r.seq, r.key, r.keywords_tally, r.weight, r.mentions, r.described"
+        " from json_each(:keys) k cross join relations r"
+        " where r.workspace = :workspace and r.key = k.value",
+        {"workspace": workspace, "keys": listed(keys)},
+    )
+    return {
+        row["key"]: _Relation(
+            row["seq"], json.loads(row["keywords_tally"]), row["weight"], row["mentions"],
+            row["described"], row["mentions"],
+        )
+        for row in rows
+    }  # fmt: skip
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+# A lost description may be in the profile: `shrunk` refuses profiles made before, `covered` 0 asks
+# for one made from scratch. Nothing is left to read of what has no evidence.
+_TOUCH = """
+    revision = revision + 1,
+    evidenced = revision + 1,
+    shrunk = case when :sign < 0 then revision + 1 else shrunk end,
+    covered = case when :sign < 0 then 0 else covered end,
+    profile = case when :mentions = 0 then '' else profile end,
+    digest = case when :mentions = 0 then '' else digest end
+"""
+
+
+def _put_entities(connection: Connection, entities: Iterable[_Entity], sign: int) -> None:
+    connection.executemany(
+        "update entities set name = :name, kind = :kind, aliases = :aliases, words = :words,"
+        " names_tally = :names, kinds_tally = :kinds, aliases_tally = :stated,"
+        " mentions = :mentions, described = :described, abouts = :abouts, degree = :degree,"
+        f" {_TOUCH} where seq = :seq",
+        [
+            {
+                "seq": one.seq, "sign": sign,
+                "name": one.tally.name, "kind": one.tally.kind,
+                "aliases": dump(one.tally.shown_aliases),
+                "words": "\n".join((one.tally.name, *one.tally.shown_aliases)).casefold(),
+                "names": dump(one.tally.names), "kinds": dump(one.tally.kinds),
+                "stated": dump(one.tally.aliases), "mentions": one.mentions,
+                "described": one.described, "abouts": one.abouts, "degree": one.degree,
+            }
+            for one in entities
+        ],
+    )  # fmt: skip
+
+
+def _put_relations(connection: Connection, relations: Iterable[_Relation], sign: int) -> None:
+    connection.executemany(
+        "update relations set keywords = :keywords, keywords_tally = :tally, weight = :weight,"
+        f" mentions = :mentions, described = :described, {_TOUCH} where seq = :seq",
+        [
+            {
+                "seq": one.seq, "sign": sign, "keywords": dump(ranked(one.tally, MAX_KEYWORDS)),
+                "tally": dump(one.tally), "weight": one.weight, "mentions": one.mentions,
+                "described": one.described,
+            }
+            for one in relations
+        ],
+    )  # fmt: skip
+
+
+def _put_aliases(
+    connection: Connection, workspace: str, aliases: Sequence[AliasCount],
+    entities: dict[str, _Entity], sign: int,
+) -> None:  # fmt: skip
+    rows = [(workspace, alias, entities[key].seq) for alias, key in aliases]
+    if sign > 0:
+        connection.executemany(
+            "insert into aliases (workspace, key, entity, count) values (?, ?, ?, 1)"
+            " on conflict (workspace, key, entity) do update set count = count + 1",
+            rows,
+        )
+        return
+    where = "where workspace = ? and key = ? and entity = ?"
+    connection.executemany(f"update aliases set count = count - 1 {where}", rows)
+    connection.executemany(f"delete from aliases {where} and count <= 0", rows)
+
+
+def _note_renamed(connection: Connection, entities: Iterable[_Entity], touched: set[int]) -> None:
+    """The indexed text of a relation has the names of its ends. Its evidence is what it was, so a
+    profile that was up to date stays so; only the vector falls behind."""
+    renamed = [
+        {"seq": one.seq, "touched": dump(sorted(touched))}
+        for one in entities
+        if one.name not in ("", one.tally.name) and one.mentions
+    ]
+    for end in ("source", "target"):
+        connection.executemany(
+            "update relations set revision = revision + 1, profiled = profiled + (profiled ="
+            f" revision) where {end} = :seq and mentions > 0"
+            " and seq not in (select value from json_each(:touched))",
+            renamed,
+        )
+
+
+def _thousandths(strength: float) -> int:
+    return round(strength * THOUSANDTHS) if math.isfinite(strength) else 0

@@ -1,0 +1,86 @@
+"""Jobs inside a transaction: what documents and journal both do to them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from sqlite3 import Connection
+
+from app.domain import FIRST_STAGE, Failure, Job, State, Status
+from app.stores.sqlite.rows import dump
+
+GRACE_SECONDS = 5.0  # a fresh step is left to the queue for so long
+
+
+def open_job(connection: Connection, workspace: str, job: Job, now: float) -> None:
+    """Make `job` the document's latest, cancel those before it, and open its first step."""
+    values = {"workspace": workspace, "document": job.document_id}
+    running = connection.execute(
+        "select id from jobs where workspace = :workspace and document_id = :document"
+        " and state in ('queued', 'running')",
+        values,
+    ).fetchall()
+    for row in running:
+        replaced = Failure("cancelled", "A later request for the document took over.", "", False)
+        close_job(connection, row["id"], State.CANCELLED, now, error=replaced)
+    connection.execute(
+        "update jobs set latest = 0"
+        " where workspace = :workspace and document_id = :document and latest = 1",
+        values,
+    )
+    connection.execute(
+        "insert into jobs (id, workspace, plan, document_id, latest, state, status, stage,"
+        " created_at, updated_at)"
+        " values (:id, :workspace, :plan, :document, 1, 'queued', :status, :stage, :now, :now)",
+        {
+            **values, "id": job.id, "plan": job.plan, "status": job.status,
+            "stage": FIRST_STAGE[job.plan], "now": now,
+        },
+    )  # fmt: skip
+    add_step(connection, job.id, FIRST_STAGE[job.plan], 0, (), now=now)
+
+
+def add_step(
+    connection: Connection, job_id: str, stage: str, n: int, shard: Sequence[str], *, now: float
+) -> str:
+    step_id = f"{job_id}.{stage}.{n}"
+    connection.execute(
+        "insert into steps (id, job_id, stage, shard, ready_at, overdue_at)"
+        " values (:id, :job, :stage, :shard, :now, :overdue)",
+        {
+            "id": step_id, "job": job_id, "stage": stage, "shard": dump(shard), "now": now,
+            "overdue": now + GRACE_SECONDS,
+        },
+    )  # fmt: skip
+    return step_id
+
+
+def close_job(
+    connection: Connection, job_id: str, state: State, now: float, *, error: Failure | None = None
+) -> bool:
+    """End a job that has not ended yet and drop its steps."""
+    if state is State.CANCELLED and error is None:
+        error = Failure("cancelled", "The job was cancelled.", "", True)
+    status = Status.READY if state is State.DONE else Status.FAILED
+    closed = connection.execute(
+        "update jobs set state = :state, status = :status, updated_at = :now,"
+        " error = case when :error is null then null"
+        "   else json_set(:error, '$.stage', coalesce(nullif(:stage, ''), stage)) end"
+        " where id = :id and state in ('queued', 'running')",
+        {
+            "id": job_id, "state": state, "status": status, "now": now,
+            "error": None if error is None else dump(asdict(error)),
+            "stage": "" if error is None else error.stage,
+        },
+    ).rowcount  # fmt: skip
+    connection.execute("delete from steps where job_id = :id", {"id": job_id})
+    return closed == 1
+
+
+def is_latest(connection: Connection, workspace: str, document_id: str, job_id: str) -> bool:
+    """The fence: whether the job still speaks for its document."""
+    row = connection.execute(
+        "select 1 from documents where workspace = :workspace and id = :id and job_id = :job",
+        {"workspace": workspace, "id": document_id, "job": job_id},
+    ).fetchone()
+    return row is not None
