@@ -1,0 +1,220 @@
+"""From a question to a checked answer: retrieve, pack, answer, cite; whole or as a stream."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Literal, NamedTuple
+
+from app.domain import Citation, Context, Mode, Prompt, Question, Usage
+from app.errors import AppError, Invalid
+from app.ports import Models, Workspace
+from app.query import absence, citations, context, dual, walk
+from app.query.found import Clock, Found
+from app.query.keywords import standing_alone
+from app.query.relevance import is_relevant
+
+log = logging.getLogger("heliograph.query")
+
+Retriever = Callable[[Workspace, Models, Question, Clock], Awaitable[Found]]
+
+MODES: Mapping[Mode, Retriever] = {
+    Mode.NAIVE: dual.naive,
+    Mode.LOCAL: dual.local,
+    Mode.GLOBAL: dual.global_,
+    Mode.HYBRID: dual.hybrid,
+    Mode.MIX: walk.mix,
+    Mode.PPR: walk.ppr,
+}
+
+NOTHING_FOUND = "nothing_found"
+
+
+@dataclass(frozen=True, slots=True)
+class Retrieved:
+    """What a question found: everything ranked (`found`), and what fits the budget (`context`)."""
+
+    found: Found
+    context: Context
+    relevant: bool
+    explain: Mapping[str, object]
+    usage: Usage
+    timings_ms: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Answered:
+    """`model` is None when no language model wrote the answer. `notice` is empty or says why there
+    is no answer (`nothing_found`)."""
+
+    answer: str
+    mode: Mode
+    model: str | None
+    citations: tuple[Citation, ...]
+    context: Context
+    explain: Mapping[str, object]
+    usage: Usage
+    timings_ms: Mapping[str, float]
+    notice: str = ""
+
+
+class Event(NamedTuple):
+    """One event of a stream: the context, a piece of the answer, the whole answer, or an error."""
+
+    kind: Literal["context", "token", "done", "error"]
+    data: Context | str | Answered | AppError
+
+
+async def retrieve(workspace: Workspace, models: Models, question: Question) -> Retrieved:
+    """The context for a question; no answering model is called."""
+    return await _retrieve(workspace, models, question, Clock())
+
+
+async def answer(
+    workspace: Workspace, models: Models, question: Question, *,
+    only_context: bool = False, explain: bool = False,
+) -> Answered:  # fmt: skip
+    """Raises `Invalid` (code `no_model`) for bypass without a language model."""
+    run = _Run(workspace, models, question, only_context=only_context, explain=explain)
+    async for _ in run.events():
+        pass
+    return run.answered()
+
+
+async def stream(
+    workspace: Workspace, models: Models, question: Question, *, explain: bool = False
+) -> AsyncIterator[Event]:
+    """context, token…, done; or error as the last event, whenever an expected error occurs."""
+    run = _Run(workspace, models, question, only_context=False, explain=explain)
+    try:
+        async for event in run.events():
+            yield event
+    except AppError as error:
+        yield Event("error", error)
+        return
+    yield Event("done", run.answered())
+
+
+class _Run:
+    """One question on its way; collects what the answer is made from."""
+
+    def __init__(
+        self, workspace: Workspace, models: Models, question: Question, *,
+        only_context: bool, explain: bool,
+    ) -> None:  # fmt: skip
+        self._workspace, self._models, self._question = workspace, models, question
+        self._only_context, self._explains = only_context, explain
+        self._clock = Clock()
+        self._context = Context()
+        self._explain: Mapping[str, object] = {}
+        self._pieces: list[str] = []
+        self._model: str | None = None
+        self._notice = ""
+
+    async def events(self) -> AsyncIterator[Event]:
+        if self._question.mode is Mode.BYPASS:
+            async for event in self._bypass():
+                yield event
+            return
+        got = await _retrieve(self._workspace, self._models, self._question, self._clock)
+        self._context, self._explain = got.context, got.explain
+        yield Event("context", got.context)
+        if self._only_context:
+            return
+        if got.relevant:
+            async for event in self._written():
+                yield event
+        if not any(piece.strip() for piece in self._pieces):
+            self._model, self._notice = None, NOTHING_FOUND
+            self._pieces = [absence.nothing_found(self._question)]
+            yield Event("token", self._pieces[0])
+
+    async def _written(self) -> AsyncIterator[Event]:
+        self._model = self._models.answerer.model
+        marks = citations.Stream(self._context.sources)
+        with self._clock.stage("answer"):
+            async for piece in self._models.answerer.answer(self._question, self._context):
+                if isinstance(piece, Usage):
+                    self._clock.usage += piece
+                    continue
+                self._pieces.append(piece)
+                if text := marks.feed(piece):
+                    yield Event("token", text)
+            if text := marks.end():
+                yield Event("token", text)
+
+    async def _bypass(self) -> AsyncIterator[Event]:
+        model = self._models.answerer.model
+        if model is None:
+            raise Invalid(
+                "Mode bypass asks a language model without retrieval, and none is configured.",
+                code="no_model",
+            )
+        prompt = Prompt(_instruction(self._question), self._question.text, self._question.history)
+        with self._clock.stage("answer"):
+            completion = await self._models.answerer.complete(prompt)
+        self._model = model
+        self._clock.usage += completion.usage
+        self._pieces = [completion.text]
+        yield Event("token", completion.text)
+
+    def answered(self) -> Answered:
+        text = "".join(self._pieces)
+        if self._question.mode is Mode.BYPASS:
+            checked = citations.Checked(text.strip(), (), (), ())
+        else:
+            checked = citations.check(text, self._context.sources)
+        explain: dict[str, object] = {}
+        if self._explains:
+            explain = dict(self._explain)
+            explain["dropped_marks"] = list(checked.dropped)
+            explain["unsourced"] = [] if self._notice else list(checked.unsourced)
+        timings = self._clock.read()
+        log.info(
+            "query.answered workspace=%s mode=%s sources=%d citations=%d dropped=%d calls=%d "
+            "ms=%.0f",
+            self._workspace.name, self._question.mode, len(self._context.sources),
+            len(checked.citations), len(checked.dropped), self._clock.usage.llm_calls,
+            timings["total"],
+        )  # fmt: skip
+        return Answered(
+            checked.text, self._question.mode, self._model, checked.citations, self._context,
+            explain, self._clock.usage, timings, self._notice,
+        )  # fmt: skip
+
+
+def _instruction(question: Question) -> str:
+    wishes = [
+        f"Answer in this language: {question.language}." if question.language else "",
+        f"Form of the answer: {question.response_type}." if question.response_type else "",
+    ]
+    return " ".join(wish for wish in wishes if wish)
+
+
+async def _retrieve(
+    workspace: Workspace, models: Models, question: Question, clock: Clock
+) -> Retrieved:
+    if question.mode is Mode.BYPASS:
+        raise Invalid("Mode bypass retrieves nothing.", code="no_context")
+    asked = replace(question, text=standing_alone(question))
+    retriever = MODES[question.mode]
+    if question.mode is Mode.MIX and question.mix_style == "lightrag":
+        retriever = dual.hybrid_and_naive
+    with clock.stage("retrieve"):
+        found = await retriever(workspace, models, asked, clock)
+    with clock.stage("pack"):
+        packed, cut = await context.pack(workspace, models, asked, found)
+    relevant = is_relevant(asked, found, packed)
+    if not relevant:
+        packed = Context()
+    explain: dict[str, object] = {
+        "mode": question.mode.value,
+        "query": asked.text,
+        "keywords": {"low": list(found.keywords.low), "high": list(found.keywords.high)},
+        **found.explain,
+        "cut_by_budget": asdict(cut),
+        "tokens": packed.tokens,
+        "relevant": relevant,
+    }
+    return Retrieved(found, packed, relevant, explain, clock.usage, clock.read())
