@@ -65,13 +65,16 @@ class Documents(Protocol):
 
     async def submit(self, document_id: str, revision: Revision, job: Job) -> Document:
         """Store a revision as pending and open `job` (with its first step) in one transaction.
-        Running jobs of the document are cancelled. If live or, while its job runs, pending already
-        holds the same source, name, metadata and date, nothing changes: the returned document's
-        `job.id` then differs from `job.id`."""
+        Running jobs of the document are cancelled. If pending, while its job runs, or else live
+        already holds the same source, name, metadata and date, nothing changes: the returned
+        document's `job.id` then differs from `job.id`. After a job that failed, was cancelled or
+        deletes, it is always a new job. The same `job.id` again changes nothing."""
         ...
 
     async def reopen(self, document_id: str, job: Job) -> Document:
-        """Open a job for what is stored (delete, retry); cancels running ones."""
+        """Open a job for what is stored (delete, retry); cancels running ones. An ingest takes over
+        the chunks that the document's last ingest put. After a deletion that did not end, live
+        becomes pending too, since its chunks are to be read again. `NotFound` if unknown."""
         ...
 
     async def get(self, document_id: str) -> Document: ...
@@ -80,7 +83,8 @@ class Documents(Protocol):
         self, *, status: Status | None = None, filters: Filters | None = None,
         after: str = "", limit: int = 50,
     ) -> list[Document]:  # fmt: skip
-        """In the order of ids, those after `after`."""
+        """In the order of ids, those after `after`. Filters look at the live revision, else at the
+        pending one."""
         ...
 
     async def many(self, ids: Sequence[str]) -> list[Document]: ...
@@ -90,7 +94,10 @@ class Documents(Protocol):
     async def matching(self, filters: Filters, *, limit: int) -> list[str]:
         """Ids of documents with a live revision that meets all conditions: a metadata field, or the
         reserved `document_id`, `name`, `date`. A list means any of; of a list-valued field one
-        element must match; a mapping is a range."""
+        element must match; a mapping is a range, all of whose limits the same value must meet.
+        Text, numbers and truth values never match across (1 equals 1.0, not True and not "1").
+        `date` is the revision's, else the time of its upload as ISO 8601, and compares as text.
+        In the order of ids; `Invalid` for a range that is none."""
         ...
 
     async def parsed(self, document_id: str, job_id: str, *, text: str, title: str) -> None:
@@ -98,7 +105,7 @@ class Documents(Protocol):
         ...
 
     async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
-        """Add to its usage; warnings are kept once each."""
+        """Add to its usage; warnings are kept once each. No-op for an unknown document."""
         ...
 
     async def publish(self, document_id: str, job_id: str) -> None:
@@ -106,7 +113,8 @@ class Documents(Protocol):
         ...
 
     async def remove(self, document_id: str, job_id: str) -> None:
-        """Forget the document (its jobs stay readable). Its chunks must be retracted before."""
+        """Forget the document (its jobs stay readable) and its unfolded chunks. Folded ones must be
+        retracted before: `Conflict`. Tombstones stay until forgotten."""
         ...
 
     async def blob_in_use(self, blob_key: str) -> bool:
@@ -133,8 +141,9 @@ class GraphReader(Protocol):
     async def relations(self, keys: Sequence[str]) -> list[Relation]: ...
 
     async def find(self, keys: Sequence[str], *, about: bool = False) -> dict[str, Entity]:
-        """Exact look-up of thousands of normal keys, by entity key first, then by alias (most used
-        entity first). With `about`, only entities that some chunk is about."""
+        """Exact look-up of thousands of normal keys, by entity key first, then by alias (the most
+        mentioned entity, then the first key). With `about`, only entities that some chunk is
+        about."""
         ...
 
     async def search(self, text: str, *, limit: int, after: str = "") -> list[Entity]:
@@ -148,7 +157,8 @@ class GraphReader(Protocol):
         self, keys: Sequence[str], *, chunks: int, about: int,
         documents: Sequence[str] | None = None,
     ) -> list[EntityLinks]:  # fmt: skip
-        """At most so many chunk ids each, in id order; a hub is not read beyond."""
+        """At most so many chunk ids each, in id order; a hub is not read beyond. With `documents`,
+        entities without evidence there are left out; `mentions` counts all the same."""
         ...
 
     async def relations_of(
@@ -166,7 +176,9 @@ class GraphReader(Protocol):
     async def evidence(
         self, refs: Sequence[Ref], *, limit: int = 64, documents: Sequence[str] | None = None
     ) -> list[Evidence]:
-        """Descriptions by chunk id (ids are hashes: the first `limit` are an order-free sample)."""
+        """Descriptions by chunk id (ids are hashes: the first `limit` are an order-free sample);
+        empty ones are no evidence and not counted. With `documents`, refs without a description
+        there are left out; `count` is of all documents."""
         ...
 
     async def mentions(self, ref: Ref, *, after: str = "", limit: int = 50) -> list[Mention]:
@@ -210,23 +222,30 @@ class GraphWriter(Protocol):
         ...
 
     async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
-        """No-op once the chunk is gone."""
+        """No-op once the chunk is gone, and where one is stored already, unless that one failed and
+        this one did not."""
         ...
 
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
-        """Ids of put, read and not yet folded chunks, by position."""
+        """Ids of its put and read chunks whose evidence is not counted yet, by position: new ones,
+        and visible ones that were read again."""
         ...
 
     async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
-        """Make chunks visible and count their evidence (`app.folding`), each chunk once."""
+        """Make chunks visible and count their evidence (`app.folding`), each chunk once; evidence of
+        an earlier reading is taken back. Others than `unfolded` ones are left alone."""
         ...
 
     async def retired(self, document_id: str, job_id: str) -> list[str]:
         """Folded chunks that the document's coming revision does not have; all of them when the job
-        deletes the document."""
+        deletes the document. Nothing for a job that is not the document's latest."""
         ...
 
-    async def retract(self, document_id: str, ids: Sequence[str]) -> None: ...
+    async def retract(self, document_id: str, ids: Sequence[str]) -> None:
+        """Take back the evidence of folded chunks, exactly. Those that the document's latest job put
+        are left alone, unless it deletes, so that a late worker of an earlier job does no harm.
+        What loses evidence has `covered` 0 from then on: its profile is to be made from scratch."""
+        ...
 
     async def unprofiled(self, document_id: str = "") -> list[Ref]:
         """Entities and relations with evidence newer than their profile: those that the document
@@ -234,15 +253,18 @@ class GraphWriter(Protocol):
         ...
 
     async def put_profiles(self, profiles: Sequence[Profile]) -> None:
-        """An older revision never wins."""
+        """An older revision never wins, nor one read before evidence was taken back."""
         ...
 
     async def unindexed(self, document_id: str = "") -> list[Stale]:
-        """What the vector store is behind on: the document's chunks, entities and relations, or the
-        whole workspace with everything that has no evidence left."""
+        """What the vector store is behind on: the document's chunks (tombstones too), entities and
+        relations, and relations of its entities whose end was renamed; or the whole workspace with
+        everything that has no evidence left."""
         ...
 
-    async def mark_indexed(self, marks: Sequence[Mark]) -> None: ...
+    async def mark_indexed(self, marks: Sequence[Mark]) -> None:
+        """`indexed` never falls, nor passes `profiled`. No-op for what has no evidence any more."""
+        ...
 
     async def forget(self, refs: Sequence[Ref]) -> None:
         """The points of these refs were deleted: remove tombstones and entities and relations
@@ -298,7 +320,8 @@ class Journal(Protocol):
         ...
 
     async def renew(self, step: Step, *, lease: float) -> bool:
-        """False: the step is no longer this claim's; stop working on it."""
+        """False: the step is no longer this claim's; stop working on it. A claim whose lease ran
+        out stays valid until another one is made."""
         ...
 
     async def finish(
@@ -308,7 +331,9 @@ class Journal(Protocol):
         """One transaction: remove the step; add `shards` as steps `<job>.<stage>.<n>` (n from 1) or
         count its own shard as done; if no step is open any more, open `<job>.<next_stage>.0`, or,
         without a next stage, close the job as done with `next_status`. The first step opened is
-        claimed for the caller. A claim that is no longer valid changes nothing."""
+        claimed for the caller. The job's status becomes `next_status` when the stage ends, and its
+        `done` and `total` begin at 0 with each stage. Empty shards are left out. A claim that is no
+        longer valid changes nothing."""
         ...
 
     async def release(self, step: Step, *, delay: float, error: str = "") -> Ticket | None:
@@ -319,7 +344,9 @@ class Journal(Protocol):
     async def close(
         self, workspace: str, job_id: str, state: State, error: Failure | None = None
     ) -> bool:
-        """End a job (failed, cancelled) and drop its steps; False if it had ended already."""
+        """End a job (failed, cancelled) and drop its steps; False if it had ended already or is
+        unknown. The status becomes failed; a cancelled job without an error gets one with the code
+        `cancelled`. The error's stage is the job's where it names none."""
         ...
 
     async def overdue(self, *, limit: int) -> list[Ticket]:
