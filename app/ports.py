@@ -232,8 +232,8 @@ class GraphWriter(Protocol):
         ...
 
     async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
-        """Make chunks visible and count their evidence (`app.folding`), each chunk once; evidence of
-        an earlier reading is taken back. Others than `unfolded` ones are left alone."""
+        """Make chunks visible and count their evidence (`app.folding`), each chunk once; that of an
+        earlier reading is taken back. Others than `unfolded` ones are left alone."""
         ...
 
     async def retired(self, document_id: str, job_id: str) -> list[str]:
@@ -242,9 +242,9 @@ class GraphWriter(Protocol):
         ...
 
     async def retract(self, document_id: str, ids: Sequence[str]) -> None:
-        """Take back the evidence of folded chunks, exactly. Those that the document's latest job put
-        are left alone, unless it deletes, so that a late worker of an earlier job does no harm.
-        What loses evidence has `covered` 0 from then on: its profile is to be made from scratch."""
+        """Take back the evidence of folded chunks, exactly. Those that the document's latest job
+        put are left alone, unless it deletes, so that a late worker of an earlier job does no harm.
+        What loses evidence has `covered` 0 then: its profile is to be made from scratch."""
         ...
 
     async def unprofiled(self, document_id: str = "") -> list[Ref]:
