@@ -1,0 +1,128 @@
+"""From a checked upload to a stored document with an open job, in that order; and other jobs."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from app.api.uploads import Upload
+from app.domain import (
+    FIRST_STAGE,
+    Document,
+    Failure,
+    Job,
+    Plan,
+    Revision,
+    State,
+    Status,
+    Ticket,
+    derive_id,
+)
+from app.errors import AppError, Conflict, NotFound
+from app.ports import Services, Workspace
+
+log = logging.getLogger("heliograph.api")
+
+_AT_ONCE = 8  # uploads that are stored at the same time
+
+
+@dataclass(frozen=True, slots=True)
+class Accepted:
+    document: Document
+    job_id: str
+    new: bool  # whether this request opened the job
+
+
+async def store(
+    services: Services, workspace: Workspace, uploads: Sequence[Upload], *, key: str, now: float
+) -> list[Accepted]:
+    """Store all and start their jobs. `key` is the request's Idempotency-Key or ""."""
+    accepted: list[Accepted] = []
+    try:
+        for begin in range(0, len(uploads), _AT_ONCE):
+            part = uploads[begin : begin + _AT_ONCE]
+            stored = (_store(services, workspace, upload, key=key, now=now) for upload in part)
+            results = await asyncio.gather(*stored, return_exceptions=True)
+            accepted += [one for one in results if isinstance(one, Accepted)]
+            for one in results:
+                if isinstance(one, BaseException):
+                    raise one
+    finally:
+        await send(services, [one.job_id for one in accepted if one.new], Plan.INGEST)
+    return accepted
+
+
+async def _store(
+    services: Services, workspace: Workspace, upload: Upload, *, key: str, now: float
+) -> Accepted:
+    job = new_job(workspace.name, upload.id, Plan.INGEST, now=now)
+    if key:
+        # A repeat has the same job id, so it is known by the journal alone, on every host.
+        natural = (key, upload.id, upload.source)
+        job_id = derive_id(workspace.name, "request", *natural).replace("-", "")
+        job = new_job(workspace.name, upload.id, Plan.INGEST, now=now, job_id=job_id)
+        repeated = await _repeated(services, workspace, job)
+        if repeated is not None:
+            return Accepted(repeated, job.id, new=False)
+    await workspace.blobs.put(upload.data)
+    revision = Revision(
+        name=upload.name, media_type=upload.media_type, size=len(upload.data),
+        source=upload.source, metadata=upload.metadata, date=upload.date,
+    )  # fmt: skip
+    document = await workspace.documents.submit(upload.id, revision, job)
+    return Accepted(document, document.job.id, new=document.job.id == job.id)
+
+
+async def _repeated(services: Services, workspace: Workspace, job: Job) -> Document | None:
+    try:
+        await services.journal.job(workspace.name, job.id)
+        return await workspace.documents.get(job.document_id)
+    except NotFound:
+        return None
+
+
+async def reopen(
+    services: Services, workspace: Workspace, document: Document, plan: Plan, *, now: float
+) -> Job:
+    """Open a job for what is stored; a deletion that is under way is not begun again."""
+    running = document.job
+    if plan is Plan.DELETE and running.plan is Plan.DELETE and not running.state.final:
+        return running
+    job = new_job(workspace.name, document.id, plan, now=now)
+    document = await workspace.documents.reopen(document.id, job)
+    await send(services, [document.job.id], plan)
+    return document.job
+
+
+async def cancel(services: Services, workspace: Workspace, job: Job) -> None:
+    """End a job; `Conflict` if it had ended already."""
+    failure = Failure("cancelled", "Cancelled by request.", job.stage, retryable=True)
+    if not await services.journal.close(workspace.name, job.id, State.CANCELLED, failure):
+        raise Conflict("This job has already ended.", code="job_ended")
+
+
+def new_job(workspace: str, document_id: str, plan: Plan, *, now: float, job_id: str = "") -> Job:
+    return Job(
+        id=job_id or uuid.uuid4().hex,
+        workspace=workspace,
+        plan=plan,
+        document_id=document_id,
+        status=Status.DELETING if plan is Plan.DELETE else Status.QUEUED,
+        stage=FIRST_STAGE[plan],
+        created_at=now,
+        updated_at=now,
+    )
+
+
+async def send(services: Services, job_ids: Sequence[str], plan: Plan) -> None:
+    """Tell the queue. It is only a hint: what it does not take now, the sweep sends later."""
+    if not job_ids:
+        return
+    tickets = [Ticket(f"{job_id}.{FIRST_STAGE[plan]}.0", 0) for job_id in job_ids]
+    try:
+        await services.queue.send(tickets)
+    except AppError as error:
+        log.warning("queue.away tickets=%d code=%s", len(tickets), error.code)

@@ -1,0 +1,75 @@
+"""The OpenAPI document: what FastAPI cannot see by itself."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from pydantic.json_schema import models_json_schema
+
+from app.api.problems import Problem
+from app.api.uploads import TextBody, TextsBody
+
+DESCRIPTION = """\
+Documents go in with `POST /documents`, become a knowledge graph and vectors in the background, and
+are asked with `POST /query`. Every path also works without `/v1`.
+
+**Keys.** `Authorization: Bearer <key>` or `X-API-Key: <key>`; scopes are read, write and admin. A
+service without any key is open and answers on loopback only. `X-Workspace` chooses a workspace.
+
+**Errors** are problem documents (RFC 9457) with a stable `code`. Those with `Retry-After` pass.
+"""
+
+TAGS = [
+    {"name": "documents", "description": "What is known: upload, follow, read, delete."},
+    {"name": "jobs", "description": "Background work."},
+    {"name": "query", "description": "Questions and answers."},
+    {"name": "graph", "description": "Entities and relations."},
+    {"name": "admin", "description": "API keys and workspaces."},
+    {"name": "operations", "description": "Health and counters; no key needed."},
+]
+
+_REF = "#/components/schemas/{model}"
+
+
+def install(app: FastAPI) -> None:
+    def build() -> dict[str, Any]:
+        if app.openapi_schema is None:
+            document = get_openapi(
+                title=app.title, version=app.version, summary=app.summary,
+                description=app.description, license_info=app.license_info, routes=app.routes,
+                tags=TAGS, servers=[{"url": "/"}],
+            )  # fmt: skip
+            _add_bodies(document)
+            _name_problems(document)
+            app.openapi_schema = document
+        return app.openapi_schema
+
+    app.openapi = build  # type: ignore[method-assign]  # FastAPI's documented way to extend it
+
+
+def _add_bodies(document: dict[str, Any]) -> None:
+    """Bodies that routes read themselves, and the problem that all of them answer with."""
+    models: list[Any] = [
+        (TextBody, "validation"),
+        (TextsBody, "validation"),
+        (Problem, "serialization"),
+    ]
+    _, definitions = models_json_schema(models, ref_template=_REF)
+    document["components"]["schemas"].update(definitions["$defs"])
+
+
+def _name_problems(document: dict[str, Any]) -> None:
+    """FastAPI adds a 422 of a shape of its own to each route; ours is a problem like all errors."""
+    schemas = document["components"]["schemas"]
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    for operations in document["paths"].values():
+        for operation in operations.values():
+            answer = operation["responses"].get("422", {}).get("content", {})
+            if "application/json" in answer:
+                answer.pop("application/json")
+                answer["application/problem+json"] = {
+                    "schema": {"$ref": _REF.format(model="Problem")}
+                }

@@ -1,0 +1,103 @@
+"""For operators: alive, ready, counters."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Mapping
+from importlib import metadata
+from typing import Literal
+
+from fastapi import APIRouter
+from fastapi.responses import JSONResponse, Response
+from prometheus_client import CONTENT_TYPE_LATEST
+from pydantic import BaseModel, Field
+
+from app.api.deps import Deployed
+from app.errors import AppError
+from app.ports import Pingable
+
+router = APIRouter(tags=["operations"])
+
+PATIENCE = 5.0  # seconds until a silent dependency counts as away
+
+
+class AliveBody(BaseModel):
+    status: Literal["ok"] = Field(description="Always ok: the process answers.")
+    version: str = Field(description="Version of the service.")
+
+
+class DependencyBody(BaseModel):
+    ok: bool = Field(description="Whether it answers.")
+    version: str | None = Field(description="Its version.")
+    latency_ms: float = Field(description="How long its answer took.")
+    error: str | None = Field(description="What is wrong with it.")
+
+
+class ReadyBody(BaseModel):
+    ready: bool = Field(description="Whether all dependencies answer.")
+    dependencies: dict[str, DependencyBody] = Field(description="Each by its name.")
+
+
+def version() -> str:
+    try:
+        return metadata.version("heliograph")
+    except metadata.PackageNotFoundError:
+        return "0+unknown"
+
+
+@router.get("/healthz", summary="Is the process alive?")
+async def healthz() -> AliveBody:
+    return AliveBody(status="ok", version=version())
+
+
+@router.get(
+    "/readyz",
+    summary="Can it do its work?",
+    responses={503: {"model": ReadyBody, "description": "A dependency is away."}},
+)
+async def readyz(deployed: Deployed) -> Response:
+    """Asks every store, queue and model server for its version."""
+    dependencies = await _ask_all(deployed.services.dependencies)
+    ready = all(one.ok for one in dependencies.values())
+    body = ReadyBody(ready=ready, dependencies=dependencies)
+    return JSONResponse(body.model_dump(), status_code=200 if ready else 503)
+
+
+async def _ask_all(dependencies: Mapping[str, Pingable]) -> dict[str, DependencyBody]:
+    answers = await asyncio.gather(*(_ask(one) for one in dependencies.values()))
+    return dict(zip(dependencies, answers, strict=True))
+
+
+async def _ask(dependency: Pingable) -> DependencyBody:
+    began = time.perf_counter()
+    found, error = None, None
+    try:
+        async with asyncio.timeout(PATIENCE):
+            found = await dependency.ping()
+    except AppError as away:
+        error = away.detail
+    except TimeoutError:
+        error = f"No answer within {PATIENCE:.0f} seconds."
+    latency = round((time.perf_counter() - began) * 1000, 1)
+    return DependencyBody(ok=error is None, version=found, latency_ms=latency, error=error)
+
+
+@router.get(
+    "/metrics",
+    summary="Counters for Prometheus",
+    response_class=Response,
+    responses={
+        200: {
+            "description": "Prometheus text format.",
+            "content": {"text/plain": {"schema": {"type": "string"}}},
+        }
+    },
+)
+async def metrics(deployed: Deployed) -> Response:
+    try:
+        async with asyncio.timeout(PATIENCE):
+            deployed.metrics.queue_depth.set(await deployed.services.queue.depth())
+    except (AppError, TimeoutError):
+        deployed.metrics.queue_depth.set(float("nan"))
+    return Response(deployed.metrics.render(), media_type=CONTENT_TYPE_LATEST)

@@ -1,0 +1,356 @@
+"""Questions: answered whole, as a stream, or only with the context for an answer."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from typing import Annotated, Any, Literal
+
+from fastapi import APIRouter
+from pydantic import BaseModel, Field, StringConstraints
+
+from app.api import problems
+from app.api.deps import Deployed, JsonOnly, Readable
+from app.api.events import Event, EventStream
+from app.api.fields import Body, FilterBody, Words, filters_of
+from app.api.problems import responses
+from app.api.schemas import UsageBody
+from app.domain import Budget, Citation, Context, Keywords, Mode, Question, Turn, Usage
+from app.errors import AppError, Invalid
+from app.ports import Models, Workspace
+from app.query import engine
+from app.query.engine import Answered
+from app.telemetry import Metrics
+
+log = logging.getLogger("heliograph.api")
+router = APIRouter(tags=["query"])
+
+MAX_QUERY = 8000
+MAX_MATCHES = 100_000  # documents that filters may leave
+
+NO_MODEL = (
+    "No language model wrote this answer: its sentences are quoted from the documents. "
+    "Set HELIOGRAPH_LLM_URL to have answers written."
+)
+
+_DEFAULT = Question("")
+_BUDGET = Budget()
+
+
+class TurnBody(Body):
+    """An earlier message of the conversation."""
+
+    role: Literal["user", "assistant"] = Field(description="Who said it.")
+    content: Annotated[str, Field(max_length=16_000)] = Field(description="What was said.")
+
+
+class KeywordsBody(Body):
+    """The caller's own keywords; then no model is asked for them."""
+
+    low: list[Words] = Field(
+        default_factory=list, max_length=50, description="Things: names, terms.",
+        examples=[["Scrooge", "Marley"]],
+    )  # fmt: skip
+    high: list[Words] = Field(
+        default_factory=list, max_length=50, description="Themes.", examples=[["greed", "remorse"]]
+    )
+
+
+class BudgetBody(Body):
+    """Token limits of the context."""
+
+    entities: int = Field(_BUDGET.entities, ge=0, le=200_000, description="For entities.")
+    relations: int = Field(_BUDGET.relations, ge=0, le=200_000, description="For relations.")
+    total: int = Field(
+        _BUDGET.total, ge=1, le=500_000, description="For all; chunks take what the others leave."
+    )
+
+
+class QuestionBody(Body):
+    """A question and how to answer it."""
+
+    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY, pattern=r"\S")] = (
+        Field(description="The question.", examples=["What was Scrooge's partner called?"])
+    )
+    mode: Mode = Field(Mode.MIX, description="How to retrieve.")
+    top_k: int = Field(
+        _DEFAULT.top_k, ge=1, le=200, description="Entities and relations to retrieve."
+    )
+    chunk_top_k: int = Field(_DEFAULT.chunk_top_k, ge=1, le=200, description="Chunks to retrieve.")
+    budget: BudgetBody = Field(default_factory=BudgetBody)
+    filters: FilterBody | None = None
+    conversation: list[TurnBody] = Field(
+        default_factory=list, max_length=100, description="Earlier messages, oldest first."
+    )
+    keywords: KeywordsBody | None = None
+    keyword_source: Literal["auto", "model", "query"] = Field(
+        "auto", description="Where keywords come from: `query` uses the question's own vector."
+    )
+    response_type: str = Field(
+        "", max_length=200, description="Form of the answer.",
+        examples=["Bullet points"],
+    )  # fmt: skip
+    language: str = Field(
+        "", max_length=40,
+        description="Language of the answer; empty follows the question.", examples=["English"],
+    )  # fmt: skip
+    mix_style: Literal["walk", "lightrag"] = Field(
+        "walk", description="Mode mix: the default walk, or hybrid plus naive as LightRAG has it."
+    )
+    low_level: bool = Field(True, description="Use low-level keywords and entities.")
+    high_level: bool = Field(True, description="Use high-level keywords and relations.")
+    source_text: bool = Field(True, description="Put chunks into the context.")
+    only_context: bool = Field(False, description="Stop before the answer and return the context.")
+    explain: bool = Field(False, description="Tell how the context and answer came about.")
+    stream: bool = Field(False, description="Answer as server-sent events.")
+
+    def question(self, documents: tuple[str, ...] | None) -> Question:
+        history = [Turn(turn.role, turn.content) for turn in self.conversation]
+        # Chat clients send the question again as the last message.
+        if history and history[-1] == Turn("user", self.query):
+            history.pop()
+        return Question(
+            text=self.query.strip(),
+            mode=self.mode,
+            top_k=self.top_k,
+            chunk_top_k=self.chunk_top_k,
+            budget=Budget(self.budget.entities, self.budget.relations, self.budget.total),
+            documents=documents,
+            history=tuple(history),
+            keywords=Keywords(tuple(self.keywords.low), tuple(self.keywords.high))
+            if self.keywords
+            else None,
+            keyword_source=self.keyword_source,
+            response_type=self.response_type.strip(),
+            language=self.language.strip(),
+            low_level=self.low_level,
+            high_level=self.high_level,
+            source_text=self.source_text,
+            mix_style=self.mix_style,
+        )
+
+
+class CitationBody(BaseModel):
+    """Where a statement of the answer stands: `quote` is the slice `[start:end]` of the text."""
+
+    number: int = Field(description="The `[n]` in the answer.")
+    document_id: str = Field(description="The document.")
+    document_name: str = Field(description="Its name.")
+    chunk_id: str = Field(description="The chunk.")
+    page: int | None = Field(description="Page, from 1; null without pages.")
+    start: int = Field(description="First character in the parsed text.")
+    end: int = Field(description="Behind the last character.")
+    quote: str = Field(description="The text there.")
+    score: float = Field(description="Relevance of the chunk.")
+
+    @classmethod
+    def of(cls, citation: Citation) -> CitationBody:
+        return cls(
+            number=citation.number,
+            document_id=citation.document_id,
+            document_name=citation.document_name,
+            chunk_id=citation.chunk_id,
+            page=citation.page,
+            start=citation.start,
+            end=citation.end,
+            quote=citation.quote,
+            score=citation.score,
+        )
+
+
+class ContextEntityBody(BaseModel):
+    id: str = Field(description="Id of the entity.")
+    name: str = Field(description="Its name.")
+    type: str = Field(description="Its type.")
+    text: str = Field(description="Its profile, or what the filtered documents say of it.")
+    score: float = Field(description="Relevance.")
+
+
+class ContextRelationBody(BaseModel):
+    source: str = Field(description="Name of one entity.")
+    target: str = Field(description="Name of the other.")
+    keywords: list[str] = Field(description="Its themes.")
+    text: str = Field(description="Its profile, or what the filtered documents say of it.")
+    score: float = Field(description="Relevance.")
+
+
+class ContextChunkBody(BaseModel):
+    number: int = Field(description="Its number in the context and in `[n]` marks.")
+    chunk_id: str = Field(description="The chunk.")
+    document_id: str = Field(description="Its document.")
+    document_name: str = Field(description="Name of the document.")
+    date: str = Field(description="Date of the document.")
+    page: int | None = Field(description="Page, from 1; null without pages.")
+    text: str = Field(description="The text.")
+    start: int = Field(description="First character in the parsed text.")
+    end: int = Field(description="Behind the last character.")
+    score: float = Field(description="Relevance.")
+
+
+class ContextBody(BaseModel):
+    """What an answer is made from, best first."""
+
+    entities: list[ContextEntityBody] = Field(description="Things.")
+    relations: list[ContextRelationBody] = Field(description="What holds between them.")
+    chunks: list[ContextChunkBody] = Field(description="Pieces of documents.")
+    tokens: int = Field(description="Length of the whole context in tokens.")
+
+    @classmethod
+    def of(cls, context: Context) -> ContextBody:
+        return cls(
+            entities=[
+                ContextEntityBody(
+                    id=one.entity.key, name=one.entity.name, type=one.entity.kind,
+                    text=one.text, score=one.score,
+                )
+                for one in context.entities
+            ],
+            relations=[
+                ContextRelationBody(
+                    source=one.relation.source_name, target=one.relation.target_name,
+                    keywords=list(one.relation.keywords), text=one.text, score=one.score,
+                )
+                for one in context.relations
+            ],
+            chunks=[
+                ContextChunkBody(
+                    number=one.number, chunk_id=one.chunk.id, document_id=one.chunk.document_id,
+                    document_name=one.document_name, date=one.date, page=one.chunk.page,
+                    text=one.chunk.text, start=one.chunk.start, end=one.chunk.end, score=one.score,
+                )
+                for one in context.sources
+            ],
+            tokens=context.tokens,
+        )  # fmt: skip
+
+
+class AnswerBody(BaseModel):
+    """An answer with its evidence."""
+
+    answer: str = Field(description="The answer, with `[n]` marks; empty with `only_context`.")
+    mode: Mode = Field(description="Mode that was used.")
+    model: str | None = Field(description="Model that wrote it; null: none did.")
+    notice: str | None = Field(description="What the reader should know about the answer.")
+    found: bool = Field(description="False: nothing relevant is stored, and no model was asked.")
+    citations: list[CitationBody] = Field(description="Every `[n]` of the answer, checked.")
+    context: ContextBody | None = Field(description="With `only_context` or `explain`.")
+    explain: dict[str, Any] | None = Field(description="With `explain`: how it came about.")
+    usage: UsageBody = Field(description="Model usage of this question.")
+    timings_ms: dict[str, float] = Field(description="Milliseconds by part, and in `total`.")
+
+    @classmethod
+    def of(cls, answered: Answered, body: QuestionBody) -> AnswerBody:
+        found = answered.notice != engine.NOTHING_FOUND
+        if body.only_context:
+            found = not answered.context.empty
+        notice = None
+        if found and not body.only_context and answered.model is None:
+            notice = NO_MODEL
+        elif not found:
+            notice = "Nothing relevant was found in the documents of this workspace."
+        return cls(
+            answer=answered.answer,
+            mode=answered.mode,
+            model=answered.model,
+            notice=notice,
+            found=found,
+            citations=[CitationBody.of(one) for one in answered.citations],
+            context=ContextBody.of(answered.context) if body.only_context or body.explain else None,
+            explain=dict(answered.explain) if body.explain else None,
+            usage=UsageBody.of(answered.usage),
+            timings_ms=dict(answered.timings_ms),
+        )
+
+
+_ERRORS = (400, 401, 403, 413, 415, 422, 429, 502, 503)
+
+
+@router.post(
+    "/query",
+    summary="Ask a question",
+    response_model=AnswerBody,
+    dependencies=[JsonOnly],
+    responses={
+        200: {
+            "description": "The answer; with `stream`, events `context`, `token` (many), then "
+            "`done` (the whole answer) or `error` (a problem).",
+            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+        },
+        **responses(*_ERRORS),
+    },
+)
+async def ask(body: QuestionBody, workspace: Readable, deployed: Deployed) -> Any:
+    """Retrieves what fits the question, answers from it and cites it. When nothing relevant is
+    stored it says so and asks no model."""
+    question = await _question(body, workspace)
+    models = deployed.services.models
+    if body.stream and not body.only_context:
+        return EventStream(_events(body, question, workspace, models, deployed.metrics))
+    return await _answered(body, question, workspace, models, deployed.metrics)
+
+
+@router.post(
+    "/query/context",
+    summary="Get the context for a question",
+    dependencies=[JsonOnly],
+    responses=responses(*_ERRORS),
+)
+async def context(body: QuestionBody, workspace: Readable, deployed: Deployed) -> AnswerBody:
+    """As `POST /query` with `only_context`: retrieval without an answer."""
+    body = body.model_copy(update={"only_context": True})
+    question = await _question(body, workspace)
+    return await _answered(body, question, workspace, deployed.services.models, deployed.metrics)
+
+
+async def _question(body: QuestionBody, workspace: Workspace) -> Question:
+    if not body.filters:
+        return body.question(None)
+    found = await workspace.documents.matching(filters_of(body.filters), limit=MAX_MATCHES + 1)
+    if len(found) > MAX_MATCHES:
+        raise Invalid(
+            f"More than {MAX_MATCHES:,} documents meet these filters; narrow them.",
+            code="filters_too_wide",
+        )
+    return body.question(tuple(found))
+
+
+async def _answered(
+    body: QuestionBody, question: Question, workspace: Workspace, models: Models, metrics: Metrics
+) -> AnswerBody:
+    try:
+        answered = await engine.answer(
+            workspace, models, question, only_context=body.only_context, explain=body.explain
+        )
+    except AppError:
+        metrics.queries.labels(body.mode, "failed").inc()
+        raise
+    return _counted(AnswerBody.of(answered, body), answered.usage, metrics)
+
+
+async def _events(
+    body: QuestionBody, question: Question, workspace: Workspace, models: Models, metrics: Metrics
+) -> AsyncGenerator[Event, None]:
+    events = engine.stream(workspace, models, question, explain=body.explain)
+    assert isinstance(events, AsyncGenerator), "it must end when the client is gone"
+    async with aclosing(events):
+        async for event in events:
+            match event.data:
+                case Context():
+                    yield Event("context", ContextBody.of(event.data).model_dump(mode="json"))
+                case str():
+                    yield Event("token", {"text": event.data})
+                case Answered():
+                    whole = _counted(AnswerBody.of(event.data, body), event.data.usage, metrics)
+                    yield Event("done", whole.model_dump(mode="json"))
+                case AppError():
+                    metrics.queries.labels(body.mode, "failed").inc()
+                    log.warning("query.failed code=%s", event.data.code)
+                    yield Event("error", problems.of_error(event.data))
+
+
+def _counted(body: AnswerBody, usage: Usage, metrics: Metrics) -> AnswerBody:
+    metrics.queries.labels(body.mode, "answered" if body.found else "nothing_found").inc()
+    metrics.tokens.labels("prompt").inc(usage.prompt_tokens)
+    metrics.tokens.labels("completion").inc(usage.completion_tokens)
+    return body
