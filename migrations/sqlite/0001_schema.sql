@@ -152,6 +152,7 @@ create table relations (
     key text not null,
     source integer not null,  -- entities.seq, in the order of their keys
     target integer not null,
+    renamed integer not null default 0,   -- revision that last changed the name of an end
     keywords text not null default '[]',
     keywords_tally text not null default '{}',
     weight integer not null default 0,    -- thousandths, so that sums leave no dust
@@ -174,10 +175,10 @@ create index relations_unprofiled on relations (workspace, key)
     where mentions > 0 and profiled < revision;
 create index relations_unindexed on relations (workspace, key)
     where mentions = 0 or indexed < profiled;
-create index relations_unindexed_by_source on relations (source)
-    where mentions = 0 or indexed < profiled;
-create index relations_unindexed_by_target on relations (target)
-    where mentions = 0 or indexed < profiled;
+create index relations_renamed_by_source on relations (source)
+    where mentions > 0 and indexed < renamed;
+create index relations_renamed_by_target on relations (target)
+    where mentions > 0 and indexed < renamed;
 
 create table mentions (
     entity integer not null,

@@ -326,8 +326,8 @@ def _note_renamed(connection: Connection, entities: Iterable[_Entity], touched: 
     ]
     for end in ("source", "target"):
         connection.executemany(
-            "update relations set revision = revision + 1, profiled = profiled + (profiled ="
-            f" revision) where {end} = :seq and mentions > 0"
+            "update relations set revision = revision + 1, renamed = revision + 1,"
+            f" profiled = profiled + (profiled = revision) where {end} = :seq and mentions > 0"
             " and seq not in (select value from json_each(:touched))",
             renamed,
         )

@@ -293,12 +293,13 @@ _PUT_CHUNK = """
         indexed = case when gone = 1 then 0 else indexed end,
         failed = 0, gone = 0
 """
-# Relations that the document may not support itself, but whose end it may have renamed.
+# Relations that the document need not support itself: one of its entities was renamed.
 _OF_ENDS = "".join(
-    " union select x.key, x.mentions = 0 as gone"
+    " union select x.key, 0 as gone"
     " from chunks c cross join mentions m cross join relations x"
     " where c.workspace = :workspace and c.document_id = :document and c.live = 1"
-    f" and m.chunk = c.seq and x.{end} = m.entity and (x.mentions = 0 or x.indexed < x.profiled)"
+    f" and m.chunk = c.seq and x.{end} = m.entity and x.mentions > 0"
+    " and x.indexed < x.renamed and x.indexed < x.profiled"
     for end in ("source", "target")
 )
 _MARK_EVIDENCED = (
