@@ -44,15 +44,24 @@ class Gathering:
 def gather(reading: Reading) -> list[Found]:
     """Names of the chunk (capped) and its best terms."""
     gathering = Gathering(reading)
+    kept = _capped(_names(gathering), reading.size)
+    return kept + _best_terms(gathering, kept)
+
+
+def names_of(reading: Reading) -> list[Found]:
+    """Names, quotes and acronyms in the order of the text."""
+    names = _names(Gathering(reading))
+    return sorted(names, key=lambda entry: (min(entry.spots, default=Spot(0, 0, 0)), entry.name))
+
+
+def _names(gathering: Gathering) -> list[Found]:
     _add_rows_and_speakers(gathering)
     _add_title(gathering)
     shorts = _add_acronyms(gathering)
     _add_quotes(gathering)
     _add_runs(gathering)
     _merge_acronyms(gathering, shorts)
-    names = _merge_short_names(gathering)
-    kept = _capped(names, reading.size)
-    return kept + _best_terms(gathering, kept)
+    return _merge_short_names(gathering)
 
 
 # --- names ---------------------------------------------------------------------------------------

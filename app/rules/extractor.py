@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from app.domain import EntityMention, Extraction
 from app.rules.candidates import gather
+from app.rules.chinese import is_chinese, read_chinese
 from app.rules.kinds import portray
 from app.rules.reading import read
 from app.rules.relations import relate
@@ -25,8 +26,11 @@ class RuleExtractor:
 
 def extract(title: str, headings: Sequence[str], text: str) -> Extraction:
     """Entities and relations of a chunk; a pure function of its arguments."""
-    reading = read(title, text)
-    found = gather(reading)
+    if is_chinese(text):
+        reading, found = read_chinese(title, text)
+    else:
+        reading = read(title, text)
+        found = gather(reading)
     entities = []
     for entry in found:
         portrait = portray(reading, entry)

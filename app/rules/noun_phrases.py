@@ -82,7 +82,7 @@ def rarity(word: str) -> float:
 
 
 def _kind_in_place(sentence: Sentence, place: int) -> str:
-    """Class of a token where it stands: a noun-or-verb word is a verb after to, modals, pronouns."""
+    """Class of a token where it stands: noun-or-verb words are verbs after to, modals, pronouns."""
     tokens = sentence.tokens
     token = tokens[place]
     kind = sentence.kinds[place]

@@ -13,16 +13,22 @@ from app.rules.kinds import describe
 from app.rules.lexicon import english
 from app.rules.noun_phrases import phrases
 from app.rules.reading import Found, Reading, Spot, singular
-from app.rules.tokens import Sentence
+from app.rules.tokens import JOINED, Sentence
 
 SHORT_DOCUMENT = 12  # sentences; in a shorter one the title is the subject throughout
+NEAR, FAR = 8, 14  # tokens between neighbours
+TERM_DISCOUNT = 0.7  # for each end that is a term
 _VERBS = frozenset({"V", "D", "P", "v", "G"})
-_CUES = frozenset(
-    {"film", "company", "album", "song", "book", "novel", "band", "city", "town", "team"}
+_COPULA = frozenset({"is", "was", "are", "were", "be"})
+_BACK = frozenset(
+    {"film", "company", "album", "song", "book", "novel", "band", "city", "town", "team", "series"}
 )
 
 
 class _Mention(NamedTuple):
+    """Tokens of a sentence that stand for an entity (its number); a subject that the sentence does
+    not name has none and stands before the first."""
+
     first: int
     last: int
     entity: int
@@ -32,60 +38,120 @@ class _Pair(NamedTuple):
     strength: float
     source: int
     target: int
-    sentence: int
     spot: Spot
     keywords: tuple[str, ...]
 
 
 def relate(reading: Reading, entities: Sequence[Found]) -> list[RelationMention]:
     """Relations of the chunk, strongest first, at most 1.6 for each entity and 2."""
-    mentions = _mentions(reading, entities)
-    title = next((n for n, entry in enumerate(entities) if entry.origin == "title"), None)
     best: dict[tuple[int, int], _Pair] = {}
     repeats: Counter[tuple[int, int]] = Counter()
-    topic = title
-    for index, sentence in enumerate(reading.sentences):
-        present = mentions[index]
-        for pair in _pairs(reading, entities, index, present, topic, title):
-            ends = (min(pair.source, pair.target), max(pair.source, pair.target))
-            repeats[ends] += 1
-            if ends not in best or pair.strength > best[ends].strength:
-                best[ends] = pair
-        if title is None and not _refers_back(sentence):
-            topic = _topic(entities, present, topic)
+    for pair in _Linking(reading, entities).pairs():
+        ends = (min(pair.source, pair.target), max(pair.source, pair.target))
+        repeats[ends] += 1
+        if ends not in best or pair.strength > best[ends].strength:
+            best[ends] = pair
     ranked = sorted(
-        (
-            pair._replace(strength=min(10.0, pair.strength + repeats[ends] - 1))
-            for ends, pair in best.items()
-        ),
-        key=lambda pair: (-pair.strength, pair.sentence, pair.source, pair.target),
+        (pair._replace(strength=pair.strength + repeats[ends] - 1) for ends, pair in best.items()),
+        key=lambda pair: (-pair.strength, pair.spot, pair.source, pair.target),
     )
-    return [_relation(reading, entities, pair) for pair in ranked[: int(1.6 * len(entities) + 2)]]
+    return [
+        RelationMention(
+            entities[pair.source].name,
+            entities[pair.target].name,
+            describe(reading.text, reading.sentences[pair.spot.sentence], pair.spot),
+            pair.keywords,
+            round(min(10.0, pair.strength), 1),
+        )
+        for pair in ranked[: int(1.6 * len(entities) + 2)]
+    ]
 
 
-def _mentions(reading: Reading, entities: Sequence[Found]) -> list[list[_Mention]]:
-    """Mentions of each sentence from left to right; the longest wins where they overlap."""
-    found: list[list[_Mention]] = [[] for _ in reading.sentences]
-    for number, entry in enumerate(entities):
-        for spot in entry.spots:
-            found[spot.sentence].append(_Mention(spot.first, spot.last, number))
-    for place, present in enumerate(found):
-        kept: list[_Mention] = []
-        used: set[int] = set()
-        for mention in sorted(present, key=lambda m: (m.first - m.last, m.first, m.entity)):
-            tokens = range(mention.first, mention.last)
-            if not used.intersection(tokens):
-                used.update(tokens)
-                kept.append(mention)
-        found[place] = sorted(kept)
-    return found
+class _Linking:
+    """The pairs of a chunk, sentence by sentence."""
+
+    def __init__(self, reading: Reading, entities: Sequence[Found]) -> None:
+        self._reading = reading
+        self._entities = entities
+        self._title = next((n for n, e in enumerate(entities) if e.origin == "title"), None)
+        self._short = len(reading.sentences) <= SHORT_DOCUMENT
+
+    def pairs(self) -> list[_Pair]:
+        found: list[_Pair] = []
+        topic = self._title
+        for index, present in enumerate(self._mentions()):
+            sentence = self._reading.sentences[index]
+            if sentence.cells:
+                found += _row_pairs(sentence, index, present)
+                continue
+            back = _refers_back(sentence)
+            subject = self._subject(present, topic if back else None)
+            if subject is not None:
+                found += self._of_sentence(index, subject, present)
+            if self._title is None and not back:
+                topic = self._topic(present, topic)
+        return found
+
+    def _mentions(self) -> list[list[_Mention]]:
+        """Mentions of each sentence from left to right; the longest wins where they overlap."""
+        found: list[list[_Mention]] = [[] for _ in self._reading.sentences]
+        for number, entry in enumerate(self._entities):
+            for spot in entry.spots:
+                found[spot.sentence].append(_Mention(spot.first, spot.last, number))
+        return [_without_overlap(present) for present in found]
+
+    def _topic(self, present: Sequence[_Mention], topic: int | None) -> int | None:
+        """The first name that stands among the first four tokens."""
+        for mention in present:
+            if mention.first < 4 and self._entities[mention.entity].origin != "term":
+                return mention.entity
+        return topic
+
+    def _subject(self, present: Sequence[_Mention], topic: int | None) -> _Mention | None:
+        unnamed = self._title if self._title is not None and self._short else topic
+        if unnamed is None:
+            return present[0] if present else None
+        named = next((mention for mention in present if mention.entity == unnamed), None)
+        return named or _Mention(-1, 0, unnamed)
+
+    def _of_sentence(
+        self, index: int, subject: _Mention, present: Sequence[_Mention]
+    ) -> list[_Pair]:
+        found = [
+            self._pair(index, subject, mention, neighbours=False)
+            for mention in present
+            if mention.entity != subject.entity
+        ]
+        return found + [
+            self._pair(index, one, other, neighbours=True)
+            for one, other in pairwise(present)
+            if one.entity != other.entity
+        ]
+
+    def _pair(self, index: int, one: _Mention, other: _Mention, *, neighbours: bool) -> _Pair:
+        sentence = self._reading.sentences[index]
+        if one.first > other.first:
+            one, other = other, one
+        verbs = _verb_group(sentence, one.last, other.first)
+        strength = _strength(sentence, one, other, verbs=bool(verbs), neighbours=neighbours)
+        terms = sum(self._entities[mention.entity].origin == "term" for mention in (one, other))
+        spot = Spot(index, max(one.first, 0), other.last)
+        if self._reading.language == "zh":
+            keywords = _chinese_keywords(sentence, one, other)
+        else:
+            keywords = _keywords(sentence, one, other, verbs)
+        return _Pair(strength - TERM_DISCOUNT * terms, one.entity, other.entity, spot, keywords)
 
 
-def _topic(entities: Sequence[Found], present: Sequence[_Mention], topic: int | None) -> int | None:
-    for mention in present:
-        if mention.first < 4 and entities[mention.entity].origin != "term":
-            return mention.entity
-    return topic
+def _without_overlap(present: Sequence[_Mention]) -> list[_Mention]:
+    kept: list[_Mention] = []
+    used: set[int] = set()
+    for mention in sorted(present, key=lambda m: (m.first - m.last, m.first, m.entity)):
+        places = range(mention.first, mention.last)
+        if not used.intersection(places):
+            used.update(places)
+            kept.append(mention)
+    return sorted(kept)
 
 
 def _refers_back(sentence: Sentence) -> bool:
@@ -93,138 +159,99 @@ def _refers_back(sentence: Sentence) -> bool:
     tokens = sentence.tokens
     if tokens[0].low in english()["starter"] and tokens[0].low not in ("this", "these"):
         return True
-    return len(tokens) > 1 and tokens[0].low in ("the", "this") and tokens[1].low in _CUES
-
-
-def _pairs(
-    reading: Reading,
-    entities: Sequence[Found],
-    index: int,
-    present: Sequence[_Mention],
-    topic: int | None,
-    title: int | None,
-) -> list[_Pair]:
-    sentence = reading.sentences[index]
-    if sentence.cells:
-        return _row_pairs(sentence, index, present)
-    subject: _Mention | None = None
-    outside = topic if _refers_back(sentence) else None
-    if title is not None and len(reading.sentences) <= SHORT_DOCUMENT:
-        outside = title
-    if outside is not None and all(m.entity != outside for m in present):
-        subject = _Mention(0, 0, outside)
-    elif present:
-        subject = next((m for m in present if m.entity == outside), present[0])
-    if subject is None:
-        return []
-    found: list[_Pair] = []
-    for mention in present:
-        if mention.entity != subject.entity:
-            found.append(_pair(sentence, index, entities, subject, mention, distant=True))
-    for one, other in pairwise(present):
-        if one.entity != other.entity:
-            found.append(_pair(sentence, index, entities, one, other, distant=False))
-    return found
+    return len(tokens) > 1 and tokens[0].low in ("the", "this") and tokens[1].low in _BACK
 
 
 def _row_pairs(sentence: Sentence, index: int, present: Sequence[_Mention]) -> list[_Pair]:
-    headers = {first: header for header, first, _ in sentence.cells}
+    """The first text cell with the other ones; their headers are the keywords."""
+    headers = {first: header.strip().lower() for header, first, _ in sentence.cells}
     return [
         _Pair(
-            7, present[0].entity, other.entity, index, Spot(index, present[0].first, other.last),
-            tuple(filter(None, [headers.get(other.first, "").strip().lower()])),
+            7.0,
+            present[0].entity,
+            other.entity,
+            Spot(index, present[0].first, other.last),
+            (headers[other.first],) if headers.get(other.first) else (),
         )
         for other in present[1:]
         if other.entity != present[0].entity
-    ]  # fmt: skip
+    ]
 
 
-def _pair(
-    sentence: Sentence,
-    index: int,
-    entities: Sequence[Found],
-    one: _Mention,
-    other: _Mention,
-    *,
-    distant: bool,
-) -> _Pair:
-    if one.first > other.first:
-        one, other = other, one
-    verbs = _verb_group(sentence, one.last, other.first)
+def _strength(
+    sentence: Sentence, one: _Mention, other: _Mention, *, verbs: bool, neighbours: bool
+) -> float:
     distance = other.first - one.last
+    if neighbours and distance <= NEAR and verbs:
+        return 8.0
     between = sentence.tokens[one.last : other.first]
-    if distance <= 8 and verbs and not distant:
-        strength = 8.0
-    elif (not distant and not between) or all(token.low == "and" for token in between):
-        strength = 3.0
-    elif not distant and distance <= 14:
-        strength = 5.0
-    else:
-        strength = 6.0 if verbs else 4.0
-    strength -= 0.7 * sum(entities[m.entity].origin == "term" for m in (one, other))
-    spot = Spot(index, one.first, max(other.last, one.first + 1))
-    keywords = _keywords(sentence, one, other, verbs)
-    return _Pair(strength, one.entity, other.entity, index, spot, keywords)
+    if one.first >= 0 and all(token.low == "and" for token in between):
+        return 3.0
+    if neighbours and distance <= FAR:
+        return 5.0
+    return 6.0 if verbs else 4.0
+
+
+# --- keywords ------------------------------------------------------------------------------------
 
 
 def _verb_group(sentence: Sentence, first: int, last: int) -> str:
-    """The last verbs before `last` with their preposition ("published by")."""
+    """The last verbs between two tokens with their preposition ("published by"), else a copula."""
     tokens, kinds = sentence.tokens, sentence.kinds
-    lists = english()
     end = last - 1
-    while end >= first and (
-        kinds[end] not in _VERBS or tokens[end].cap or tokens[end].low in lists["auxiliary"]
-        or (kinds[end] in ("v", "G") and end and tokens[end - 1].low in lists["determiner"])
-    ):  # fmt: skip
+    while end >= first and not _is_main_verb(sentence, end):
         end -= 1
     if end < first:
-        return _copula(sentence, first, last)
+        return next((t.low for t in tokens[first:last] if t.low in _COPULA), "")
     begin = end
-    while begin > first and kinds[begin - 1] in ("V", "D", "P") and tokens[begin].before == 0:
+    while begin > first and kinds[begin - 1] in ("V", "D", "P") and tokens[begin].before == JOINED:
         begin -= 1
     group = [token.low for token in tokens[begin : end + 1]]
-    if end + 1 < last and tokens[end + 1].low in lists["preposition"]:
+    if end + 1 < last and tokens[end + 1].low in english()["preposition"]:
         group.append(tokens[end + 1].low)
     return " ".join(group[-4:])
 
 
-def _copula(sentence: Sentence, first: int, last: int) -> str:
-    for place in range(first, last):
-        if sentence.tokens[place].low in ("is", "was", "are", "were"):
-            return sentence.tokens[place].low
-    return ""
+def _is_main_verb(sentence: Sentence, place: int) -> bool:
+    token, kind = sentence.tokens[place], sentence.kinds[place]
+    if kind not in _VERBS or token.cap or token.low in english()["auxiliary"]:
+        return False
+    before = sentence.tokens[place - 1].low if place else ""
+    return not (kind in ("v", "G") and before in english()["determiner"])
 
 
 def _keywords(sentence: Sentence, one: _Mention, other: _Mention, verbs: str) -> tuple[str, ...]:
-    taken = frozenset([*range(one.first, one.last), *range(other.first, other.last)])
+    """The verbs, then up to two terms of the sentence; without either, its two rarest nouns."""
     tokens = sentence.tokens
-    themes: list[str] = []
-    for first, last in phrases(sentence, taken):
-        if any(token.cap for token in tokens[first:last]):
-            continue
-        themes.append(" ".join(token.low for token in tokens[first:last]))
-    themes = sorted(
-        dict.fromkeys(themes), key=lambda theme: (-theme.count(" "), themes.index(theme))
-    )[:2]
-    if verbs in ("is", "was", "are", "were"):
-        verbs = ""
-    found = [verbs, *themes] if verbs else themes
-    if not found:
-        nouns = {
-            t.low
-            for n, t in enumerate(tokens)
-            if n not in taken and sentence.kinds[n] in ("N", "n") and not t.cap
-        }
-        found = sorted(nouns, key=lambda word: (words.score(singular(word)), word))[:2]
-    return tuple(found)
+    taken = frozenset([*range(max(one.first, 0), one.last), *range(other.first, other.last)])
+    themes = [
+        " ".join(token.low for token in tokens[first:last])
+        for first, last in phrases(sentence, taken)
+        if not any(token.cap for token in tokens[first:last])
+    ]
+    order = {theme: place for place, theme in reversed(list(enumerate(themes)))}
+    best = sorted(order, key=lambda theme: (-theme.count(" "), order[theme]))[:2]
+    found = [verbs, *best] if verbs and verbs not in _COPULA else best
+    if found:
+        return tuple(found)
+    nouns = {
+        token.low
+        for place, token in enumerate(tokens)
+        if place not in taken and sentence.kinds[place] in ("N", "n") and not token.cap
+    }
+    return tuple(sorted(nouns, key=lambda word: (words.score(singular(word)), word))[:2])
 
 
-def _relation(reading: Reading, entities: Sequence[Found], pair: _Pair) -> RelationMention:
-    sentence = reading.sentences[pair.sentence]
-    return RelationMention(
-        entities[pair.source].name,
-        entities[pair.target].name,
-        describe(reading.text, sentence, pair.spot),
-        pair.keywords,
-        round(max(0.5, pair.strength), 1),
-    )
+def _chinese_keywords(sentence: Sentence, one: _Mention, other: _Mention) -> tuple[str, ...]:
+    """The last verb between the two, then two other nouns."""
+    tokens, kinds = sentence.tokens, sentence.kinds
+    between = range(one.last, other.first)
+    verbs = [tokens[place].low for place in between if kinds[place] == "V"]
+    long = [verb for verb in verbs if len(verb) > 1] or verbs
+    taken = {tokens[m.first].low for m in (one, other) if m.first >= 0}
+    nouns = [
+        token.low
+        for token, kind in zip(tokens, kinds, strict=True)
+        if kind == "N" and len(token.low) > 1 and token.low not in taken
+    ]
+    return tuple(dict.fromkeys([*long[-1:], *nouns]))[:3]

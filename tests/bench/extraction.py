@@ -7,6 +7,7 @@ one with a token F1 of at least 0.65. `pairs` is the share of the gold pairs wit
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import json
 import os
@@ -19,11 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from app.domain import Extraction
+from app.domain import Chunk, Context, Extraction, Question, Source
 from app.names import key
+from app.ports import Embedder
+from app.rules.answerer import RuleAnswerer
+from app.rules.embedder import LocalEmbedder
 from app.rules.extractor import extract
+from app.terms import terms
 
 SETS = ("musique-train", "graphrag-bench-medical", "covid-review-lightrag", "christmas-carol")
+ANSWERED = ("popqa", "hotpotqa-train", "musique-train", "lihua-world")
 _DATE = re.compile(
     r"^[\d\s,./:%$-]+$|\b(?:1\d{3}|20\d\d)s?$|\b(?:january|february|march|april|may|june|july|august"
     r"|september|october|november|december)\b.*\d|\d.*\b(?:century|years?|days?|million|percent)\b",
@@ -133,9 +139,66 @@ def _pairs(passage: dict[str, Any], extraction: Extraction) -> tuple[int, int]:
     return hits, len(gold)
 
 
+# --- answers -------------------------------------------------------------------------------------
+
+
+async def answered(name: str, embedder: Embedder) -> tuple[float, float, int]:
+    """Share of the questions whose gold string stands in the answer and in its first sentence, on
+    gold passages (yes and no left out), and their number."""
+    passages = {row["id"]: row for row in rows(name)}
+    answerer = RuleAnswerer(embedder)
+    hits = first_hits = count = 0
+    for question in rows(name, "questions"):
+        golds = _golds(question, short=name == "lihua-world")
+        ids = question["gold_passage_ids"]
+        if not golds or not ids:
+            continue
+        text = await _reply(answerer, question["question"], [passages[i] for i in ids])
+        lines = text.split("\n\n")
+        count += 1
+        hits += _holds("\n".join(lines[1:]), golds)
+        first_hits += _holds(lines[1].split("]")[0] if len(lines) > 1 else "", golds)
+    return 100 * hits / max(count, 1), 100 * first_hits / max(count, 1), count
+
+
+async def _reply(answerer: RuleAnswerer, text: str, found: Sequence[dict[str, Any]]) -> str:
+    parts = [p async for p in answerer.answer(Question(text), context_of(found))]
+    return "".join(part for part in parts if isinstance(part, str))
+
+
+def context_of(found: Sequence[dict[str, Any]]) -> Context:
+    sources = [
+        Source(n, Chunk(p["id"], p["id"], 0, 0, len(p["text"]), p["text"], 0), p["title"], "", 1.0)
+        for n, p in enumerate(found, start=1)
+    ]
+    return Context(sources=tuple(sources))
+
+
+def _golds(question: dict[str, Any], *, short: bool) -> list[str]:
+    answer = question.get("answers") or question.get("answer") or []
+    golds = [answer] if isinstance(answer, str) else list(answer)
+    golds += question.get("answer_aliases") or []
+    golds = [gold for gold in golds if gold and gold.lower() not in ("yes", "no")]
+    return [gold for gold in golds if not short or len(gold.split()) <= 4]
+
+
+def _holds(text: str, golds: Sequence[str]) -> bool:
+    plain = f" {' '.join(terms(text))} "
+    return any(f" {' '.join(terms(gold))} " in plain for gold in golds)
+
+
+async def _print_answers(names: Sequence[str]) -> None:
+    embedder = LocalEmbedder()
+    for name in names:
+        whole, first, count = await answered(name, embedder)
+        print(f"{name:24} answer {whole:5.1f}  first {first:5.1f}  of {count}", flush=True)
+
+
 def main(names: Sequence[str]) -> None:
     for name in names or SETS:
-        print(f"{name:24} {measure(rows(name))}", flush=True)
+        if name in SETS:
+            print(f"{name:24} {measure(rows(name))}", flush=True)
+    asyncio.run(_print_answers([name for name in names or ANSWERED if name in ANSWERED]))
 
 
 if __name__ == "__main__":
