@@ -4,6 +4,7 @@ against the server that HELIOGRAPH_TEST_QDRANT_URL names, if any."""
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import logging
 import math
@@ -16,6 +17,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -24,7 +26,7 @@ from app.errors import BadModelOutput, Invalid, Misconfigured, Unavailable
 from app.ports import VectorStore
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.qdrant import QdrantEngine, QdrantVectors
-from app.terms import document_sparse, query_sparse
+from app.terms import AVERAGE_TERMS, document_sparse, query_sparse
 from tests import qdrant_standin
 
 DIMENSION = 8
@@ -414,6 +416,7 @@ async def test_a_closed_store_is_unavailable(opener: Opener) -> None:
 CHILD = """
 import asyncio, sys
 from pathlib import Path
+from typing import Any
 from app.domain import Kind, Point, Ref, Sparse
 from app.stores.edge import EdgeEngine, EdgeVectors
 async def main():
@@ -544,3 +547,50 @@ async def test_an_equal_minor_version_gives_no_warning(
         async with qdrant_opener(standin, "versions")():
             pass
     assert caplog.records == []
+
+
+# --- real questions ------------------------------------------------------------------------------
+
+
+@pytest.mark.shared
+@pytest.mark.parametrize(
+    ("name", "floor"), [("2wiki-101", 0.70), ("hotpotqa-train", 0.77), ("lihua-world", 0.88)]
+)
+async def test_words_find_the_passages_of_real_questions(
+    tmp_path: Path, shared_dir: Path, name: str, floor: float
+) -> None:
+    """Recall among the first five; the floors are the measured values less two questions."""
+    passages = [
+        row
+        for row in rows(shared_dir / "data" / name / "corpus.jsonl.gz")
+        if row.get("subset101", True)
+    ]
+    questions = [
+        row
+        for row in rows(shared_dir / "data" / name / "questions.jsonl.gz")
+        if row["gold_passage_ids"]
+    ]
+    average = AVERAGE_TERMS[Kind.CHUNK]
+    points = [
+        Point(
+            Ref(Kind.CHUNK, row["id"]),
+            UNIT,
+            document_sparse(f"{row['title']}\n{row['text']}", average=average),
+        )
+        for row in passages
+    ]
+    async with edge_opener(tmp_path)() as opened:
+        store = opened.store("one")
+        await store.upsert(points)
+        answers = await store.search([words(row["question"], 5) for row in questions])
+    recalls = [
+        len({hit.key for hit in hits} & set(row["gold_passage_ids"]))
+        / len(set(row["gold_passage_ids"]))
+        for hits, row in zip(answers, questions, strict=True)
+    ]
+    assert sum(recalls) / len(recalls) >= floor
+
+
+def rows(file: Path) -> list[dict[str, Any]]:
+    with gzip.open(file, "rt", encoding="utf-8") as lines:
+        return [json.loads(line) for line in lines]
