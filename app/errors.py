@@ -13,12 +13,19 @@ class AppError(Exception):
     transient = False
 
     def __init__(
-        self, detail: str, *, code: str | None = None, retry_after: float | None = None
+        self,
+        detail: str,
+        *,
+        code: str | None = None,
+        retry_after: float | None = None,
+        transient: bool | None = None,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
         if code is not None:
             self.code = code
+        if transient is not None:
+            self.transient = transient
         self.retry_after = retry_after
 
     @property

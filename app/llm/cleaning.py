@@ -191,7 +191,7 @@ def _undecorated(bare: str) -> str:
                 bare = inner
             elif bare.startswith("**") and bare.endswith("**") and len(bare) > 4:
                 bare = bare[2:-2]
-        elif closing and bare[0] in '"“„「『' and closing not in bare:
+        elif closing and bare[0] in '"“„「『' and closing not in bare[1:]:
             bare = bare[1:]
         elif bare[-1:] in '"”' and bare.count(bare[-1:]) == 1 and "“" not in bare:
             bare = bare[:-1]

@@ -64,6 +64,15 @@ class Reading:
     dropped: Counter[str] = field(default_factory=Counter)  # by reason
     readable: bool = False
 
+    def plus(self, other: Reading) -> Reading:
+        """Both, of the same text; what the other repeats counts once."""
+        return Reading(
+            list(dict.fromkeys((*self.entities, *other.entities))),
+            list(dict.fromkeys((*self.relations, *other.relations))),
+            self.dropped + other.dropped,
+            self.readable or other.readable,
+        )
+
     def extraction(self, *, model: str, usage: Usage = NO_USAGE) -> Extraction:
         return Extraction(
             entities=tuple(self.entities),

@@ -1,0 +1,110 @@
+"""A keyworder that remembers: the same question under the same model and prompt is asked once.
+
+What is remembered may be lost at any time. Replies that could not be used are never kept.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import Protocol
+
+from redis.asyncio import Redis
+from redis.exceptions import RedisError
+
+from app.domain import Keywords, Question
+from app.llm.roles import LlmKeyworder
+
+log = logging.getLogger("heliograph.llm")
+
+TTL = 86_400.0  # seconds
+MOST = 4096  # replies in memory
+
+
+class Replies(Protocol):
+    """Where replies are kept, for a bounded time."""
+
+    async def get(self, key: str) -> str | None: ...
+
+    async def put(self, key: str, reply: str) -> None: ...
+
+
+class MemoryReplies:
+    """The least recently used go first."""
+
+    def __init__(
+        self, *, ttl: float = TTL, most: int = MOST, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._ttl, self._most, self._clock = ttl, most, clock
+        self._kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
+
+    async def get(self, key: str) -> str | None:
+        until, reply = self._kept.get(key, (0.0, ""))
+        if until <= self._clock():
+            self._kept.pop(key, None)
+            return None
+        self._kept.move_to_end(key)
+        return reply
+
+    async def put(self, key: str, reply: str) -> None:
+        self._kept[key] = (self._clock() + self._ttl, reply)
+        self._kept.move_to_end(key)
+        while len(self._kept) > self._most:
+            self._kept.popitem(last=False)
+
+
+class RedisReplies:
+    """Shared by all processes. Without Redis nothing is remembered, and nothing else happens."""
+
+    def __init__(self, redis: Redis, *, ttl: float = TTL) -> None:
+        self._redis, self._ttl = redis, ttl
+
+    async def get(self, key: str) -> str | None:
+        try:
+            found = await self._redis.get(f"heliograph:reply:{key}")
+        except RedisError as error:
+            log.warning("cache.away error=%s", type(error).__name__)
+            return None
+        return found.decode() if isinstance(found, bytes) else found
+
+    async def put(self, key: str, reply: str) -> None:
+        try:
+            await self._redis.set(f"heliograph:reply:{key}", reply, ex=int(self._ttl))
+        except RedisError as error:
+            log.warning("cache.away error=%s", type(error).__name__)
+
+
+class CachedKeyworder:
+    """Port `Keyworder`. `scope` names whom a reply may be shown to again: the workspace at hand."""
+
+    by_model = True
+
+    def __init__(self, keyworder: LlmKeyworder, replies: Replies, scope: Callable[[], str]) -> None:
+        self._keyworder, self._replies, self._scope = keyworder, replies, scope
+
+    async def keywords(self, question: Question) -> Keywords:
+        key = self._key(question)
+        known = _decoded(await self._replies.get(key))
+        if known is not None:
+            return known
+        found = await self._keyworder.keywords(question)
+        if found.low or found.high:
+            await self._replies.put(key, json.dumps([found.low, found.high], ensure_ascii=False))
+        return found
+
+    def _key(self, question: Question) -> str:
+        parts = [self._scope(), self._keyworder.version, question.text]
+        parts += [f"{turn.role}\x1e{turn.content}" for turn in self._keyworder.read_turns(question)]
+        return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()
+
+
+def _decoded(reply: str | None) -> Keywords | None:
+    try:
+        low, high = json.loads(reply or "")
+        return Keywords(tuple(map(str, low)), tuple(map(str, high)))
+    except (ValueError, TypeError):
+        return None

@@ -1,0 +1,206 @@
+"""The embedder played by an embedding model: batches, checked vectors, and a bad text alone."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import math
+import re
+from collections.abc import Sequence
+from typing import Literal
+
+from app.domain import Vector
+from app.errors import AppError, BadModelOutput, Invalid, Unavailable
+from app.llm.dialects import dialect
+from app.llm.http import ModelClient, fault_of
+from app.ports import Tokenizer
+
+log = logging.getLogger("heliograph.llm")
+
+BATCH_TOKENS = 100_000  # of one call
+LONGEST = 8191  # tokens of one text: the limit of the common hosted models
+_TOO_MANY = re.compile(r"batch|too many|at most|more than|inputs", re.IGNORECASE)
+HARMLESS = "dimension"
+NONE: Vector = ()
+
+
+class LlmEmbedder:
+    """Port `Embedder`. A text that the model cannot embed, alone and in a changed form, gets the
+    empty vector `()`; the other texts of its batch are not harmed."""
+
+    def __init__(
+        self,
+        client: ModelClient,
+        model: str,
+        tokenizer: Tokenizer,
+        *,
+        dimension: int | None = None,
+        batch: int = 64,
+    ) -> None:
+        self._client, self._model, self._tokenizer = client, model, tokenizer
+        self._dialect = dialect(client.endpoint.dialect)
+        self._asked_dimension = dimension
+        self._dimension = dimension
+        self._batch = batch
+        self._worked = False
+
+    @property
+    def model(self) -> str:
+        return self._model
+
+    @property
+    def dimension(self) -> int:
+        """Known once `probe` or a call has run, where the settings do not say."""
+        if self._dimension is None:
+            raise Unavailable("the dimension of the embedding model is not known yet")
+        return self._dimension
+
+    async def probe(self) -> int:
+        """The dimension, asked of the model if need be."""
+        if self._dimension is None:
+            await self.embed([HARMLESS], purpose="query")
+        return self.dimension
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["document", "query"]
+    ) -> list[Vector]:
+        vectors: dict[str, Vector] = {}
+        distinct = list(dict.fromkeys(texts))
+        place = 0
+        while place < len(distinct):
+            # One call at first, so that what it finds out (dimension, batch size) serves all.
+            width = self._client.endpoint.concurrency if self._worked else 1
+            batches: list[list[str]] = []
+            while len(batches) < width and place < len(distinct):
+                batches.append(self._next_batch(distinct, place))
+                place += len(batches[-1])
+            for batch, found in zip(
+                batches, await asyncio.gather(*map(self._embed, batches)), strict=True
+            ):
+                vectors.update(zip(batch, found, strict=True))
+        result = [vectors[text] for text in texts]
+        if purpose == "query" and NONE in result:
+            raise BadModelOutput("the embedding model has no vector for this text")
+        return result
+
+    def _next_batch(self, texts: Sequence[str], place: int) -> list[str]:
+        batch: list[str] = []
+        room = BATCH_TOKENS
+        for text in texts[place : place + self._batch]:
+            room -= min(len(text), LONGEST)  # a token has a character at least
+            if batch and room < 0:
+                break
+            batch.append(text)
+        return batch
+
+    async def _embed(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
+        try:
+            found = await self._call([self._fitting(text) for text in texts], attempts)
+        except AppError as error:
+            if not _about_a_text(error):
+                raise
+            if self._drops_dimension(error):
+                return await self._embed(texts)
+            if len(texts) == 1:
+                return [await self._alone(texts[0])]
+            return await self._by_halves(texts, error)
+        for place, vector in enumerate(found):
+            if not vector:
+                found[place] = await self._alone(texts[place])
+        return found
+
+    async def _by_halves(self, texts: Sequence[str], error: AppError) -> list[Vector]:
+        self._learn_batch(error, len(texts))
+        middle = len(texts) // 2
+        found: list[Vector] = []
+        for half in (texts[:middle], texts[middle:]):
+            for start in range(0, len(half), self._batch):  # which the first half may have lowered
+                found += await self._embed(half[start : start + self._batch], attempts=1)
+        return found
+
+    async def _alone(self, text: str) -> Vector:
+        """A text that failed: again as it is, then in forms that lack what may have been the cause.
+        The empty vector if none works, but another text does; else the endpoint is at fault."""
+        for form in _changed(text, self._tokenizer):
+            try:
+                [vector] = await self._call([form], attempts=1)
+            except AppError as error:
+                if not _about_a_text(error):
+                    raise
+                continue
+            if vector:
+                return vector
+        if not all(await self._call([HARMLESS])):
+            raise BadModelOutput("the embedding model gives no usable vectors")
+        log.warning("embedding.failed model=%s characters=%d", self._model, len(text))
+        return NONE
+
+    async def _call(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
+        body = self._dialect.embed_body(self._model, texts, self._asked_dimension)
+        tokens = sum(map(self._tokenizer.count, texts)) if self._client.endpoint.rates.tokens else 0
+        reply = await self._client.post(
+            self._dialect.embed_path, body, tokens=tokens, attempts=attempts
+        )
+        vectors = [_unit(item) for item in self._dialect.embed_reply(reply, len(texts))]
+        for vector in filter(None, vectors):
+            self._check_dimension(len(vector))
+            self._worked = True
+        return vectors
+
+    def _fitting(self, text: str) -> str:
+        # A blank text has no vector at most servers; an unread one no meaning either.
+        return self._tokenizer.cut(text, LONGEST) if len(text) > LONGEST else text or " "
+
+    def _check_dimension(self, found: int) -> None:
+        if self._dimension is None:
+            self._dimension = found
+            log.info("embedder.found model=%s dimension=%d", self._model, found)
+        elif self._dimension != found:
+            raise Unavailable(
+                f"the embedding model {self._model} gives {found} dimensions instead of"
+                f" {self._dimension}",
+                code="embedding_dimension",
+                transient=False,
+            )
+
+    def _drops_dimension(self, error: AppError) -> bool:
+        fault = fault_of(error)
+        if self._asked_dimension and fault and re.search(r"\bdimensions?\b", fault.said):
+            self._asked_dimension = None
+            return True
+        return False
+
+    def _learn_batch(self, error: AppError, size: int) -> None:
+        """A lower limit for good, where the server says that there were too many texts."""
+        fault = fault_of(error)
+        if fault and (
+            fault.status == 413 or re.search(r"batch|too many|at most", fault.said, re.I)
+        ):
+            self._batch = max(1, min(self._batch, size // 2))
+            log.info("embedder.batch model=%s size=%d", self._model, self._batch)
+
+
+def _about_a_text(error: AppError) -> bool:
+    """Whether fewer or other texts might do: the server answered, and is not just busy or shut."""
+    if isinstance(error, Invalid):
+        return True
+    fault = fault_of(error)
+    return fault is not None and fault.status in (400, 413, 422, 500)
+
+
+def _changed(text: str, tokenizer: Tokenizer) -> list[str]:
+    tidy = " ".join(re.sub(r"[^\w\s.,;:!?'\"()-]", " ", text).split())
+    forms = [text, tidy, tokenizer.cut(tidy, 256), tokenizer.cut(tidy, 64)]
+    return [form for form in dict.fromkeys(forms) if form.strip()]
+
+
+def _unit(value: object) -> Vector:
+    """At unit length; the empty vector for what is none (zeros, not finite, not numbers)."""
+    if not isinstance(value, list) or not value:
+        return NONE
+    if not all(type(item) in (float, int) for item in value):
+        return NONE
+    norm = math.hypot(*value)
+    if not math.isfinite(norm) or norm < 1e-12:
+        return NONE
+    return tuple(item / norm for item in value)
