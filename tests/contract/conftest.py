@@ -51,7 +51,18 @@ async def open_stores(
                 ping=database.ping,
             )
         return
-    raise NotImplementedError(backend)
+    from app.stores import neo4j
+
+    assert server is not None, "the Neo4j backend needs a server"
+    await migrate(server.url, user=server.user, password=server.password)
+    async with neo4j.open_database(server.url, server.user, server.password) as database:
+        yield Stores(
+            documents=lambda workspace: neo4j.Neo4jDocuments(database, workspace),
+            graph=lambda workspace: neo4j.Neo4jGraph(database, workspace),
+            journal=neo4j.Neo4jJournal(database),
+            keyring=neo4j.Neo4jKeyring(database),
+            ping=database.ping,
+        )
 
 
 @pytest.fixture(params=BACKENDS)

@@ -1,0 +1,16 @@
+"""The graph store, journal and keyring of a service on many hosts: a Neo4j server."""
+
+from app.stores.neo4j.database import Database, open_database
+from app.stores.neo4j.documents import Neo4jDocuments
+from app.stores.neo4j.graph import Neo4jGraph
+from app.stores.neo4j.journal import Neo4jJournal
+from app.stores.neo4j.keyring import Neo4jKeyring
+
+__all__ = [
+    "Database",
+    "Neo4jDocuments",
+    "Neo4jGraph",
+    "Neo4jJournal",
+    "Neo4jKeyring",
+    "open_database",
+]

@@ -1,0 +1,275 @@
+"""Chunks from put to retracted: the writing half of the graph, up to the fold.
+
+What concerns a document's chunks begins by writing to the document node: its lock makes the test
+whether the job is still the latest hold until the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from app.domain import Chunk, Extraction
+from app.stores.neo4j.database import Database, Row, Transaction
+from app.stores.neo4j.documents import part_of
+from app.stores.neo4j.folds import Change, apply, told_before, told_by
+from app.stores.neo4j.rows import chunk_of, unique
+from app.stores.records import extraction_json, extraction_of
+
+
+class Neo4jChunks:
+    """The part of `app.ports.GraphWriter` about evidence."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    async def put_chunks(
+        self, document_id: str, job_id: str, chunks: Sequence[Chunk], keys: Sequence[str]
+    ) -> None:
+        rows = [_chunk_row(chunk, key) for chunk, key in zip(chunks, keys, strict=True)]
+
+        async def work(tx: Transaction) -> None:
+            if not await self._is_latest(tx, document_id, job_id):
+                return
+            # What this job put before and does not name now is another revision's: nobody's.
+            await tx.run(
+                """
+                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                WHERE c.workspace = $workspace AND c.document_id = $document
+                    AND c.position IS NOT NULL AND c.job_id = $job
+                SET c.job_id = ''
+                """,
+                workspace=self._workspace, document=document_id, job=job_id,
+            )  # fmt: skip
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $document})
+                UNWIND $rows AS row
+                MERGE (c:Chunk {workspace: $workspace, id: row.id})
+                ON CREATE SET c.live = false, c.folded = false, c.gone = false,
+                    c.indexed = false, c.failed = false
+                WITH d, c, row, c.indexed AND NOT c.gone AS indexed,
+                    c.extraction IS NOT NULL AND NOT c.failed
+                    AND c.extraction_key = row.extraction_key AS read
+                SET c += row, c.document_id = $document, c.job_id = $job,
+                    c.name = d.name + ' §' + toString(row.position + 1),
+                    c.indexed = indexed, c.gone = false, c.failed = false,
+                    c.unindexed = CASE WHEN c.live AND NOT indexed THEN true END
+                FOREACH (_ IN CASE WHEN read THEN [] ELSE [1] END |
+                    SET c.folded = false, c.extraction = null, c.reusable = null)
+                """,
+                workspace=self._workspace, document=document_id, job=job_id, rows=rows,
+            )  # fmt: skip
+            await tx.run(
+                """
+                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                WHERE c.workspace = $workspace AND c.document_id = $document
+                    AND c.position IS NOT NULL
+                    AND c.job_id <> $job AND NOT c.live AND NOT c.gone
+                DETACH DELETE c
+                """,
+                workspace=self._workspace, document=document_id, job=job_id,
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    async def pending_chunks(self, document_id: str, ids: Sequence[str]) -> list[tuple[Chunk, str]]:
+        rows = await self._database.read(
+            """
+            UNWIND $ids AS id
+            MATCH (c:Chunk {workspace: $workspace, id: id})
+            WHERE c.document_id = $document AND NOT c.gone
+            RETURN c {.id, .document_id, .position, .start, .end, .text, .tokens, .headings,
+                .page, .page_end} AS c, c.extraction_key AS key
+            ORDER BY c.position, c.id
+            """,
+            workspace=self._workspace, document=document_id, ids=unique(ids),
+        )  # fmt: skip
+        return [(chunk_of(row["c"]), row["key"]) for row in rows]
+
+    async def unread(self, document_id: str, job_id: str) -> list[str]:
+        rows = await self._database.read(
+            """
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = $document
+                AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
+                AND c.extraction IS NULL
+            RETURN c.id AS id ORDER BY c.position, id
+            """,
+            workspace=self._workspace, document=document_id, job=job_id,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    async def unfolded(self, document_id: str, job_id: str) -> list[str]:
+        rows = await self._database.read(
+            """
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = $document
+                AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
+                AND NOT c.folded AND c.extraction IS NOT NULL
+            RETURN c.id AS id ORDER BY c.position, id
+            """,
+            workspace=self._workspace, document=document_id, job=job_id,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    async def extractions(self, keys: Sequence[str]) -> dict[str, Extraction]:
+        rows = await self._database.read(
+            """
+            UNWIND $keys AS key
+            CALL (key) {
+                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, reusable)
+                WHERE c.workspace = $workspace AND c.reusable = key
+                RETURN c.extraction AS extraction LIMIT 1
+            }
+            RETURN key, extraction
+            """,
+            workspace=self._workspace, keys=unique(keys),
+        )  # fmt: skip
+        return {row["key"]: extraction_of(row["extraction"]) for row in rows}
+
+    async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
+        # The first reading stands, unless it failed: what was folded stays what was stored.
+        await self._database.write(
+            """
+            MATCH (c:Chunk {workspace: $workspace, id: $id}) SET c.locked = true
+            WITH c WHERE NOT c.gone AND (c.extraction IS NULL OR (c.failed AND NOT $failed))
+            SET c.extraction = $extraction, c.failed = $failed, c.folded = false,
+                c.reusable = CASE WHEN $failed THEN null ELSE c.extraction_key END
+            """,
+            workspace=self._workspace, id=chunk_id, failed=bool(extraction.error),
+            extraction=extraction_json(extraction),
+        )  # fmt: skip
+
+    # --- evidence --------------------------------------------------------------------------------
+
+    async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
+        async def work(tx: Transaction) -> None:
+            chunks = await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
+                WITH d WHERE d.job_id = $job
+                UNWIND $ids AS id
+                MATCH (c:Chunk {workspace: $workspace, id: id})
+                SET c.locked = true
+                WITH c WHERE c.document_id = $document AND c.job_id = $job
+                    AND NOT c.gone AND NOT c.folded AND c.extraction IS NOT NULL
+                RETURN c.id AS id, c.extraction AS extraction, c.live AS live
+                """,
+                workspace=self._workspace, document=document_id, job=job_id,
+                ids=sorted(set(ids)),
+            )  # fmt: skip
+            if not chunks:
+                return
+            change = Change()
+            # Visible ones were read again: what they said before goes.
+            if again := [chunk["id"] for chunk in chunks if chunk["live"]]:
+                change.taken = await told_before(tx, self._workspace, again)
+            for chunk in chunks:
+                change.added += told_by(chunk["id"], document_id, chunk["extraction"])
+            await apply(tx, self._workspace, change)
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $document})
+                CALL (d) {
+                    UNWIND $fresh AS id
+                    MATCH (c:Chunk {workspace: $workspace, id: id})
+                    CREATE (d)-[:HAS_CHUNK]->(c)
+                }
+                CALL () {
+                    UNWIND $ids AS id
+                    MATCH (c:Chunk {workspace: $workspace, id: id})
+                    SET c.live = true, c.folded = true, c.indexed = false, c.unindexed = true
+                }
+                MERGE (t:Total {workspace: $workspace, part: $part})
+                SET t.chunks = coalesce(t.chunks, 0) + size($fresh),
+                    t.entities = coalesce(t.entities, 0) + $entities,
+                    t.relations = coalesce(t.relations, 0) + $relations
+                """,
+                workspace=self._workspace, document=document_id, part=part_of(document_id),
+                ids=[chunk["id"] for chunk in chunks],
+                fresh=[chunk["id"] for chunk in chunks if not chunk["live"]],
+                entities=change.entities, relations=change.relations,
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    async def retired(self, document_id: str, job_id: str) -> list[str]:
+        rows = await self._database.read(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $document}) WHERE d.job_id = $job
+            MATCH (j:Job {id: $job})
+            MATCH (d)-[:HAS_CHUNK]->(c) WHERE j.plan = 'delete' OR c.job_id <> $job
+            RETURN c.id AS id ORDER BY c.position, id
+            """,
+            workspace=self._workspace, document=document_id, job=job_id,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    async def retract(self, document_id: str, ids: Sequence[str]) -> None:
+        async def work(tx: Transaction) -> None:
+            # A late worker of an earlier job must not take what the latest one keeps.
+            chunks = await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
+                WITH d MATCH (j:Job {id: d.job_id})
+                WITH j UNWIND $ids AS id
+                MATCH (c:Chunk {workspace: $workspace, id: id})
+                SET c.locked = true
+                WITH c, j WHERE c.document_id = $document AND c.live
+                    AND (j.plan = 'delete' OR c.job_id <> j.id)
+                RETURN c.id AS id
+                """,
+                workspace=self._workspace, document=document_id, ids=sorted(set(ids)),
+            )  # fmt: skip
+            if not chunks:
+                return
+            named = [chunk["id"] for chunk in chunks]
+            change = Change(taken=await told_before(tx, self._workspace, named))
+            await apply(tx, self._workspace, change)
+            await tx.run(
+                """
+                CALL () {
+                    UNWIND $ids AS id
+                    MATCH (c:Chunk {workspace: $workspace, id: id})<-[h:HAS_CHUNK]-()
+                    SET c.live = false, c.folded = false, c.gone = true, c.unindexed = true
+                    DELETE h
+                }
+                MERGE (t:Total {workspace: $workspace, part: $part})
+                SET t.chunks = coalesce(t.chunks, 0) - size($ids),
+                    t.entities = coalesce(t.entities, 0) + $entities,
+                    t.relations = coalesce(t.relations, 0) + $relations
+                """,
+                workspace=self._workspace, part=part_of(document_id), ids=named,
+                entities=change.entities, relations=change.relations,
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    # --- inside a transaction --------------------------------------------------------------------
+
+    async def _is_latest(self, tx: Transaction, document_id: str, job_id: str) -> bool:
+        rows = await tx.run(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
+            WITH d WHERE d.job_id = $job
+            RETURN d.id
+            """,
+            workspace=self._workspace, document=document_id, job=job_id,
+        )  # fmt: skip
+        return bool(rows)
+
+
+def _chunk_row(chunk: Chunk, key: str) -> Row:
+    return {
+        "id": chunk.id,
+        "position": chunk.position,
+        "start": chunk.start,
+        "end": chunk.end,
+        "text": chunk.text,
+        "tokens": chunk.tokens,
+        "headings": list(chunk.headings),
+        "page": chunk.page,
+        "page_end": chunk.page_end,
+        "extraction_key": key,
+    }

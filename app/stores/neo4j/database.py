@@ -1,0 +1,178 @@
+"""The Neo4j driver behind one class: transactions with retries, time-outs, translated errors."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from typing import Any, LiteralString, TypeVar
+
+from neo4j import (
+    AsyncDriver,
+    AsyncGraphDatabase,
+    AsyncManagedTransaction,
+    AsyncResult,
+    NotificationMinimumSeverity,
+    Query,
+    RoutingControl,
+    unit_of_work,
+)
+from neo4j.exceptions import (
+    AuthError,
+    ClientError,
+    ConfigurationError,
+    DriverError,
+    Neo4jError,
+)
+
+from app.errors import AppError, Misconfigured, Unavailable
+
+log = logging.getLogger("heliograph.neo4j")
+
+SCHEMA_VERSION = 1  # number of the newest file in migrations/neo4j
+TIMEOUT = 60.0  # seconds that a transaction may take on the server
+RETRY_SECONDS = 30.0  # how long the driver repeats a transaction after transient errors
+VANISHED = "Neo.ClientError.Statement.EntityNotFound"
+VANISHED_TRIES = 8
+
+T = TypeVar("T")
+Row = dict[str, Any]  # what the driver returns is untyped; `rows` turns it into domain types
+
+
+class Transaction:
+    """An open read-write transaction."""
+
+    def __init__(self, inner: AsyncManagedTransaction) -> None:
+        self._inner = inner
+
+    async def run(self, query: LiteralString, **parameters: object) -> list[Row]:
+        result = await self._inner.run(query, parameters)
+        return await result.data()
+
+
+class Database:
+    """A connection pool to one database. All processes may write at the same time."""
+
+    def __init__(self, driver: AsyncDriver) -> None:
+        self._driver = driver
+
+    async def read(self, query: LiteralString, **parameters: object) -> list[Row]:
+        return await self._execute(query, parameters, RoutingControl.READ)
+
+    async def write(self, query: LiteralString, **parameters: object) -> list[Row]:
+        """One statement as a transaction of its own (two round trips)."""
+        return await self._execute(query, parameters, RoutingControl.WRITE)
+
+    async def transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
+        """`work` may run several times: it must not change anything but the database."""
+
+        @unit_of_work(timeout=TIMEOUT)
+        async def run(inner: AsyncManagedTransaction) -> T:
+            return await work(Transaction(inner))
+
+        with _translated():
+            for attempt in range(1, VANISHED_TRIES + 1):
+                try:
+                    async with self._driver.session() as session:
+                        return await session.execute_write(run)
+                except ClientError as error:
+                    await _again_if_vanished(error, attempt)
+        raise AssertionError("the last try returns or raises")
+
+    async def ping(self) -> str:
+        """The server's version; raises `Unavailable`."""
+        with _translated():
+            info = await self._driver.get_server_info()
+        return info.agent.removeprefix("Neo4j/")
+
+    async def _execute(
+        self, query: LiteralString, parameters: dict[str, object], routing: RoutingControl
+    ) -> list[Row]:
+        with _translated():
+            for attempt in range(1, VANISHED_TRIES + 1):
+                try:
+                    return await self._driver.execute_query(
+                        Query(query, timeout=TIMEOUT), parameters,
+                        routing_=routing, result_transformer_=_data,
+                    )  # fmt: skip
+                except ClientError as error:
+                    await _again_if_vanished(error, attempt)
+        raise AssertionError("the last try returns or raises")
+
+
+@asynccontextmanager
+async def open_database(url: str, user: str, password: str) -> AsyncIterator[Database]:
+    """Connects and checks the schema: `Misconfigured` if it is not this version's."""
+    async with connect(url, user, password) as driver:
+        database = Database(driver)
+        await _check_schema(database)
+        yield database
+
+
+@asynccontextmanager
+async def connect(url: str, user: str, password: str) -> AsyncIterator[AsyncDriver]:
+    with _translated():
+        driver = AsyncGraphDatabase.driver(
+            url, auth=(user, password),
+            connection_timeout=10.0,
+            connection_acquisition_timeout=30.0,
+            max_transaction_retry_time=RETRY_SECONDS,
+            # performance hints and the like are for developers, not for the log of a service
+            notifications_min_severity=NotificationMinimumSeverity.OFF,
+            telemetry_disabled=True,
+            user_agent="heliograph",
+        )  # fmt: skip
+    async with driver:
+        with _translated():
+            await driver.verify_connectivity()
+        yield driver
+
+
+async def _check_schema(database: Database) -> None:
+    # Asking for labels first: a query on an unknown label is answered, with a warning
+    [row] = await database.read("MATCH (m:Migration) RETURN max(m.number) AS version")
+    version = row["version"] or 0
+    if version < SCHEMA_VERSION:
+        raise Misconfigured(
+            f"The Neo4j schema is at {version}, this version needs {SCHEMA_VERSION}: "
+            "run `python -m migrations`."
+        )
+    if version > SCHEMA_VERSION:
+        raise Misconfigured(
+            f"The Neo4j schema is at {version}, this version knows {SCHEMA_VERSION}: "
+            "it was written by a newer version."
+        )
+
+
+async def _data(result: AsyncResult) -> list[Row]:
+    return await result.data()
+
+
+async def _again_if_vanished(error: ClientError, attempt: int) -> None:
+    """A node found by a statement may be deleted before the statement gets its lock. The server
+    calls that the client's error; run again, it is just not found."""
+    if error.code != VANISHED or attempt == VANISHED_TRIES:
+        raise error
+    log.info("transaction.again attempt=%d", attempt)
+    await asyncio.sleep(0.01 * attempt)
+
+
+@contextmanager
+def _translated() -> Iterator[None]:
+    """The border: nothing of the driver's gets past it."""
+    try:
+        yield
+    except AppError:
+        raise
+    except (AuthError, ConfigurationError, ValueError) as error:
+        raise Misconfigured(f"Neo4j refuses the connection: {_brief(error)}") from error
+    except (DriverError, Neo4jError, OSError) as error:
+        if isinstance(error, ClientError):  # a statement of ours is wrong: a bug, not an outage
+            raise
+        raise Unavailable(f"Neo4j is not available: {_brief(error)}") from error
+
+
+def _brief(error: Exception) -> str:
+    code = getattr(error, "code", None)
+    return str(code or type(error).__name__)

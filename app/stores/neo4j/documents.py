@@ -1,0 +1,376 @@
+"""Documents of one workspace in Neo4j, their revisions, and the opening of their jobs."""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Sequence
+from dataclasses import replace
+
+from app.domain import Document, Job, Revision, Status, Usage
+from app.errors import Conflict, NotFound
+from app.ports import Filters
+from app.stores.neo4j.database import Database, Row, Transaction
+from app.stores.neo4j.jobs import open_job
+from app.stores.neo4j.rows import document_of, in_order, seconds, unique
+from app.stores.records import (
+    Test,
+    already_has,
+    fields_of,
+    revision_json,
+    revision_of,
+    tests_of,
+)
+
+PARTS = 16  # nodes over which a workspace's totals are spread
+
+
+def part_of(document_id: str) -> int:
+    """Which of them a document counts in, so that few writers wait for each other."""
+    return zlib.crc32(document_id.encode()) % PARTS
+
+
+class Neo4jDocuments:
+    """Implements `app.ports.Documents`."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    async def submit(self, document_id: str, revision: Revision, job: Job) -> Document:
+        async def work(tx: Transaction) -> Document:
+            [locked] = await tx.run(
+                """
+                MERGE (d:Document {workspace: $workspace, id: $id})
+                ON CREATE SET d.version = 0, d.warnings = [], d.llm_calls = 0,
+                    d.prompt_tokens = 0, d.completion_tokens = 0, d.cost = 0.0,
+                    d.created_at = timestamp()
+                SET d.locked = true
+                RETURN d.job_id IS NOT NULL AS known, timestamp() AS now
+                """,
+                workspace=self._workspace, id=document_id,
+            )  # fmt: skip
+            if locked["known"]:
+                known = await self._must_find(tx, document_id)
+                if known.job.id == job.id or already_has(known, revision):
+                    return known
+            fields = fields_of(document_id, revision, seconds(locked["now"]))
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id})
+                SET d.name = $name, d.pending = $pending, d.pending_source = $source,
+                    d.pending_text = $text, d.updated_at = timestamp()
+                WITH d
+                CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) WHERE NOT f.live DETACH DELETE f }
+                UNWIND $fields AS field
+                CREATE (d)-[:HAS_FIELD]->(:Field {
+                    name: field[0], value: field[1], live: false,
+                    workspace: $workspace, document_id: $id
+                })
+                """,
+                workspace=self._workspace, id=document_id, name=revision.name,
+                pending=revision_json(revision), source=revision.source,
+                text=revision.text or None,
+                fields=[[field.name, field.value] for field in fields],
+            )  # fmt: skip
+            await open_job(tx, self._workspace, replace(job, document_id=document_id))
+            return await self._must_find(tx, document_id)
+
+        return await self._database.transaction(work)
+
+    async def reopen(self, document_id: str, job: Job) -> Document:
+        async def work(tx: Transaction) -> Document:
+            await tx.run(
+                "MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true",
+                workspace=self._workspace, id=document_id,
+            )  # fmt: skip
+            known = await self._must_find(tx, document_id)
+            if known.job.id == job.id:
+                return known
+            await open_job(tx, self._workspace, replace(job, document_id=document_id))
+            return await self._must_find(tx, document_id)
+
+        return await self._database.transaction(work)
+
+    async def get(self, document_id: str) -> Document:
+        found = await self.many([document_id])
+        if not found:
+            raise NotFound(f"There is no document {document_id}.")
+        return found[0]
+
+    async def many(self, ids: Sequence[str]) -> list[Document]:
+        rows = await self._database.read(
+            """
+            UNWIND $ids AS id
+            MATCH (d:Document {workspace: $workspace, id: id})
+            MATCH (j:Job {id: d.job_id})
+            RETURN id, properties(d) AS d, properties(j) AS j,
+                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+            """,
+            ids=unique(ids), workspace=self._workspace,
+        )  # fmt: skip
+        return [document_of(row) for row in in_order(rows, ids, by="id")]
+
+    async def page(
+        self, *, status: Status | None = None, filters: Filters | None = None,
+        after: str = "", limit: int = 50,
+    ) -> list[Document]:  # fmt: skip
+        tests = _parameters(tests_of(filters or {}))
+        if status is None:
+            rows = await self._page_of_all(tests, after, limit)
+        else:
+            rows = await self._page_of_status(status, tests, after, limit)
+        return [document_of(row) for row in rows]
+
+    async def _page_of_all(self, filters: list[list[Row]], after: str, limit: int) -> list[Row]:
+        return await self._database.read(
+            """
+            MATCH (d:Document) WHERE d.workspace = $workspace AND d.id > $after
+                AND all(tests IN $filters WHERE EXISTS {
+                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live = (d.live IS NOT NULL)
+                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
+                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
+                        AND (t.gt IS NULL OR f.value > t.gt)
+                        AND (t.lte IS NULL OR f.value <= t.lte)
+                        AND (t.lt IS NULL OR f.value < t.lt))))
+                })
+            WITH d ORDER BY d.workspace, d.id LIMIT $limit
+            MATCH (j:Job {id: d.job_id})
+            RETURN properties(d) AS d, properties(j) AS j,
+                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+            ORDER BY d.id
+            """,
+            workspace=self._workspace, filters=filters, after=after, limit=limit,
+        )  # fmt: skip
+
+    async def _page_of_status(
+        self, status: Status, filters: list[list[Row]], after: str, limit: int
+    ) -> list[Row]:
+        return await self._database.read(
+            """
+            MATCH (j:Job) USING INDEX j:Job(workspace, status, latest_of)
+            WHERE j.workspace = $workspace AND j.status = $status AND j.latest_of > $after
+            WITH j ORDER BY j.workspace, j.status, j.latest_of
+            MATCH (d:Document {workspace: $workspace, id: j.latest_of})
+            WHERE all(tests IN $filters WHERE EXISTS {
+                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live = (d.live IS NOT NULL)
+                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
+                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
+                        AND (t.gt IS NULL OR f.value > t.gt)
+                        AND (t.lte IS NULL OR f.value <= t.lte)
+                        AND (t.lt IS NULL OR f.value < t.lt))))
+                })
+            WITH d, j LIMIT $limit
+            RETURN properties(d) AS d, properties(j) AS j,
+                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+            ORDER BY d.id
+            """,
+            workspace=self._workspace, status=status, filters=filters, after=after, limit=limit,
+        )  # fmt: skip
+
+    async def counts(self) -> dict[Status, int]:
+        rows = await self._database.read(
+            """
+            UNWIND $statuses AS status
+            CALL (status) {
+                MATCH (j:Job) USING INDEX j:Job(workspace, status, latest_of)
+                WHERE j.workspace = $workspace AND j.status = status AND j.latest_of IS NOT NULL
+                RETURN count(j) AS documents
+            }
+            RETURN status, documents
+            """,
+            workspace=self._workspace, statuses=list(Status),
+        )  # fmt: skip
+        return {Status(row["status"]): row["documents"] for row in rows if row["documents"]}
+
+    async def matching(self, filters: Filters, *, limit: int) -> list[str]:
+        tests = _parameters(tests_of(filters))
+        # Without a filter: what every document has. The first filter finds, the others narrow.
+        [first, *others] = tests or [[_parameter(Test("document_id", "text", limits={"gte": ""}))]]
+        rows = await self._database.read(
+            """
+            UNWIND $first AS t
+            CALL (t) {
+                UNWIND t.values AS value
+                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                WHERE f.workspace = $workspace AND f.name = t.name AND f.value = value AND f.live
+                RETURN f.document_id AS id
+              UNION
+                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                WHERE f.workspace = $workspace AND f.name = t.name
+                    AND f.value >= coalesce(t.gte, t.gt) AND f.live
+                    AND (t.gt IS NULL OR f.value > t.gt)
+                    AND (t.lte IS NULL OR f.value <= t.lte)
+                    AND (t.lt IS NULL OR f.value < t.lt)
+                RETURN f.document_id AS id
+              UNION
+                WITH t WHERE coalesce(t.gte, t.gt) IS NULL
+                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                WHERE f.workspace = $workspace AND f.name = t.name
+                    AND f.value <= coalesce(t.lte, t.lt) AND f.live
+                    AND (t.lt IS NULL OR f.value < t.lt)
+                RETURN f.document_id AS id
+            }
+            WITH DISTINCT id ORDER BY id
+            MATCH (d:Document {workspace: $workspace, id: id})
+            WHERE all(tests IN $others WHERE EXISTS {
+                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live
+                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
+                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
+                        AND (t.gt IS NULL OR f.value > t.gt)
+                        AND (t.lte IS NULL OR f.value <= t.lte)
+                        AND (t.lt IS NULL OR f.value < t.lt))))
+                })
+            RETURN id ORDER BY id LIMIT $limit
+            """,
+            workspace=self._workspace, first=first, others=others, limit=limit,
+        )  # fmt: skip
+        return [row["id"] for row in rows]
+
+    async def parsed(self, document_id: str, job_id: str, *, text: str, title: str) -> None:
+        async def work(tx: Transaction) -> None:
+            pending = await self._pending(tx, document_id, job_id)
+            if pending is None:
+                return
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id})
+                SET d.pending = $pending, d.pending_text = $text, d.warnings = [],
+                    d.updated_at = timestamp()
+                """,
+                workspace=self._workspace, id=document_id, text=text,
+                pending=revision_json(replace(pending, text=text, title=title)),
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
+        await self._database.write(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id})
+            SET d.locked = true
+            SET d.llm_calls = d.llm_calls + $calls,
+                d.prompt_tokens = d.prompt_tokens + $prompt,
+                d.completion_tokens = d.completion_tokens + $completion,
+                d.cost = d.cost + $cost,
+                d.warnings = d.warnings + [w IN $warnings WHERE NOT w IN d.warnings],
+                d.updated_at = timestamp()
+            """,
+            workspace=self._workspace, id=document_id, calls=usage.llm_calls,
+            prompt=usage.prompt_tokens, completion=usage.completion_tokens, cost=usage.cost,
+            warnings=unique(warnings),
+        )  # fmt: skip
+
+    async def publish(self, document_id: str, job_id: str) -> None:
+        async def work(tx: Transaction) -> None:
+            if await self._pending(tx, document_id, job_id) is None:
+                return
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id})
+                CALL (d) {
+                    MATCH (d)-[:HAS_FIELD]->(f)
+                    WITH f, f.live AS old
+                    FOREACH (_ IN CASE WHEN old THEN [1] ELSE [] END | DETACH DELETE f)
+                    FOREACH (_ IN CASE WHEN old THEN [] ELSE [1] END | SET f.live = true)
+                }
+                MERGE (t:Total {workspace: $workspace, part: $part})
+                SET t.documents = coalesce(t.documents, 0)
+                    + CASE WHEN d.live IS NULL THEN 1 ELSE 0 END
+                SET d.live = d.pending, d.live_source = d.pending_source,
+                    d.live_text = d.pending_text, d.pending = null, d.pending_source = null,
+                    d.pending_text = null, d.version = d.version + 1, d.updated_at = timestamp()
+                """,
+                workspace=self._workspace, id=document_id, part=part_of(document_id),
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    async def remove(self, document_id: str, job_id: str) -> None:
+        async def work(tx: Transaction) -> None:
+            rows = await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true
+                WITH d WHERE d.job_id = $job
+                RETURN EXISTS { (d)-[:HAS_CHUNK]->() } AS visible
+                """,
+                workspace=self._workspace, id=document_id, job=job_id,
+            )  # fmt: skip
+            if not rows:
+                return
+            if rows[0]["visible"]:
+                raise Conflict("The document's chunks must be retracted before it is removed.")
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id})
+                MERGE (t:Total {workspace: $workspace, part: $part})
+                SET t.documents = coalesce(t.documents, 0)
+                    - CASE WHEN d.live IS NULL THEN 0 ELSE 1 END
+                WITH d MATCH (j:Job {id: d.job_id}) REMOVE j.latest_of
+                WITH d
+                CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) DETACH DELETE f }
+                CALL () {
+                    MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                    WHERE c.workspace = $workspace AND c.document_id = $id
+                        AND c.position IS NOT NULL AND NOT c.gone
+                    DETACH DELETE c
+                }
+                DETACH DELETE d
+                """,
+                workspace=self._workspace, id=document_id, part=part_of(document_id),
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
+    async def blob_in_use(self, blob_key: str) -> bool:
+        [row] = await self._database.read(
+            """
+            RETURN EXISTS { MATCH (d:Document {live_source: $key}) }
+                OR EXISTS { MATCH (d:Document {live_text: $key}) }
+                OR EXISTS { MATCH (d:Document {pending_source: $key}) }
+                OR EXISTS { MATCH (d:Document {pending_text: $key}) } AS used
+            """,
+            key=blob_key,
+        )
+        return bool(row["used"])
+
+    # --- inside a transaction --------------------------------------------------------------------
+
+    async def _must_find(self, tx: Transaction, document_id: str) -> Document:
+        rows = await tx.run(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id})
+            MATCH (j:Job {id: d.job_id})
+            RETURN properties(d) AS d, properties(j) AS j,
+                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+            """,
+            workspace=self._workspace, id=document_id,
+        )  # fmt: skip
+        if not rows:
+            raise NotFound(f"There is no document {document_id}.")
+        return document_of(rows[0])
+
+    async def _pending(self, tx: Transaction, document_id: str, job_id: str) -> Revision | None:
+        """Lock the document and return its coming revision, unless the job no longer speaks
+        for it."""
+        rows = await tx.run(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true
+            WITH d WHERE d.job_id = $job
+            RETURN d.pending AS pending
+            """,
+            workspace=self._workspace, id=document_id, job=job_id,
+        )  # fmt: skip
+        return revision_of(rows[0]["pending"]) if rows else None
+
+
+def _parameters(filters: Sequence[Sequence[Test]]) -> list[list[Row]]:
+    return [[_parameter(test) for test in tests] for tests in filters]
+
+
+def _parameter(test: Test) -> Row:
+    return {
+        "name": test.name,
+        "values": list(test.values),
+        "ranged": bool(test.limits),
+        **test.limits,
+    }

@@ -1,0 +1,235 @@
+"""The fold in Neo4j: evidence of chunks added to, and taken from, entities and relations.
+
+Rows of evidence are the relationships MENTIONS and STATES of a chunk. What is shown of entities and
+relations is computed from tallies of these rows (`app.folding`), for any order of chunks alike.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from app.domain import relation_ends
+from app.folding import AssertionRow, MentionRow, add, alias_keys, collate
+from app.stores.neo4j.database import Row, Transaction
+from app.stores.neo4j.tallies import (
+    EntityCount,
+    RelationCount,
+    lock_entities,
+    lock_relations,
+    note_renamed,
+    put_entities,
+    put_relations,
+)
+from app.stores.records import THOUSANDTHS, extraction_of
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """A chunk's evidence row and where it stands; `aliases` are alias keys."""
+
+    chunk_id: str
+    document_id: str
+    row: MentionRow | AssertionRow
+    aliases: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Change:
+    """What a transaction adds and takes, and how many live entities and relations that makes."""
+
+    added: list[Told] = field(default_factory=list)
+    taken: list[Told] = field(default_factory=list)
+    entities: int = 0
+    relations: int = 0
+
+
+def told_by(chunk_id: str, document_id: str, extraction: str) -> list[Told]:
+    mentions, assertions = collate(extraction_of(extraction))
+    return [
+        *(Told(chunk_id, document_id, row, tuple(alias_keys(row))) for row in mentions),
+        *(Told(chunk_id, document_id, row) for row in assertions),
+    ]
+
+
+async def told_before(tx: Transaction, workspace: str, ids: Sequence[str]) -> list[Told]:
+    """What was counted for the chunks, whatever their extraction says now."""
+    chunks = await tx.run(
+        """
+        UNWIND $ids AS id
+        MATCH (c:Chunk {workspace: $workspace, id: id})
+        RETURN [(c)-[m:MENTIONS]->() | properties(m)] AS mentions,
+            [(c)-[s:STATES]->() | properties(s)] AS assertions
+        """,
+        workspace=workspace, ids=ids,
+    )  # fmt: skip
+    return [
+        *(_mention_of(m) for chunk in chunks for m in chunk["mentions"]),
+        *(_assertion_of(s) for chunk in chunks for s in chunk["assertions"]),
+    ]
+
+
+async def apply(tx: Transaction, workspace: str, change: Change) -> None:
+    """Seven statements at most, whatever the size of the change."""
+    told = [*change.taken, *change.added]
+    entities = await lock_entities(tx, workspace, {t.row.key for t in told if _mentions(t)})
+    keys = sorted({t.row.key for t in told if not _mentions(t)})
+    relations = await lock_relations(tx, workspace, keys) if keys else {}
+    was = [_living(entities), _living(relations)]
+    for sign, rows in ((-1, change.taken), (1, change.added)):
+        for one in rows:
+            if isinstance(one.row, MentionRow):
+                _count_mention(entities[one.row.key], one.row, sign)
+            else:
+                _count_assertion(relations[one.row.key], one.row, sign)
+    for relation in relations.values():
+        appeared = (relation.mentions > 0) - relation.known
+        for end in relation_ends(relation.key):
+            entities[end].degree += appeared
+    change.entities, change.relations = _living(entities) - was[0], _living(relations) - was[1]
+    await put_entities(tx, workspace, entities.values())
+    if relations:
+        await put_relations(tx, workspace, list(relations.values()))
+    await _put_evidence(tx, workspace, change)
+    await _put_aliases(tx, workspace, change)
+    await note_renamed(tx, workspace, entities.values(), keys)
+
+
+def _mentions(told: Told) -> bool:
+    return isinstance(told.row, MentionRow)
+
+
+def _living(counted: dict[str, EntityCount] | dict[str, RelationCount]) -> int:
+    return sum(one.mentions > 0 for one in counted.values())
+
+
+def _count_mention(entity: EntityCount, row: MentionRow, sign: int) -> None:
+    entity.tally = entity.tally.plus(row, sign)
+    entity.mentions += sign
+    entity.described += sign * bool(row.description)
+    entity.abouts += sign * row.about
+    entity.lost |= sign < 0
+
+
+def _count_assertion(relation: RelationCount, row: AssertionRow, sign: int) -> None:
+    relation.tally = add(relation.tally, row.keywords, sign)
+    relation.weight += sign * _thousandths(row.strength)
+    relation.mentions += sign
+    relation.described += sign * bool(row.description)
+    relation.lost |= sign < 0
+
+
+def _mention_of(m: Row) -> Told:
+    row = MentionRow(
+        m["entity"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m
+    )
+    return Told(m["chunk"], m["document"], row, tuple(m["alias_keys"]))
+
+
+def _assertion_of(s: Row) -> Told:
+    row = AssertionRow(
+        s["relation"], s["source"], s["target"], s["description"], tuple(s["keywords"]),
+        s["strength"] / THOUSANDTHS,
+    )  # fmt: skip
+    return Told(s["chunk"], s["document"], row)
+
+
+async def _put_evidence(tx: Transaction, workspace: str, change: Change) -> None:
+    if change.taken:
+        await tx.run(
+            """
+            UNWIND $ids AS id
+            MATCH (:Chunk {workspace: $workspace, id: id})-[x:MENTIONS|STATES]->()
+            DELETE x
+            """,
+            workspace=workspace, ids=sorted({told.chunk_id for told in change.taken}),
+        )  # fmt: skip
+    if change.added:
+        await tx.run(
+            """
+            CALL () {
+                UNWIND $mentions AS row
+                MATCH (c:Chunk {workspace: $workspace, id: row.chunk})
+                MATCH (e:Entity {workspace: $workspace, key: row.entity})
+                CREATE (c)-[m:MENTIONS]->(e) SET m = row, m.workspace = $workspace
+            }
+            CALL () {
+                UNWIND $assertions AS row
+                MATCH (c:Chunk {workspace: $workspace, id: row.chunk})
+                MATCH (e:Entity {workspace: $workspace, key: row.source})
+                CREATE (c)-[s:STATES]->(e) SET s = row, s.workspace = $workspace
+            }
+            """,
+            workspace=workspace,
+            mentions=[_mention_row(told) for told in change.added if _mentions(told)],
+            assertions=[_assertion_row(told) for told in change.added if not _mentions(told)],
+        )  # fmt: skip
+
+
+def _mention_row(told: Told) -> Row:
+    row = told.row
+    assert isinstance(row, MentionRow)
+    return {
+        "entity": row.key,
+        "chunk": told.chunk_id,
+        "document": told.document_id,
+        "name": row.name,
+        "kind": row.kind,
+        "description": row.description,
+        "aliases": list(row.aliases),
+        "alias_keys": list(told.aliases),
+        "described": told.chunk_id if row.description else None,
+        "about": told.chunk_id if row.about else None,
+    }
+
+
+def _assertion_row(told: Told) -> Row:
+    row = told.row
+    assert isinstance(row, AssertionRow)
+    return {
+        "relation": row.key,
+        "chunk": told.chunk_id,
+        "document": told.document_id,
+        "source": row.source,
+        "target": row.target,
+        "description": row.description,
+        "keywords": list(row.keywords),
+        "strength": _thousandths(row.strength),
+        "described": told.chunk_id if row.description else None,
+    }
+
+
+async def _put_aliases(tx: Transaction, workspace: str, change: Change) -> None:
+    counts: dict[tuple[str, str], int] = {}
+    for sign, told_rows in ((-1, change.taken), (1, change.added)):
+        for told in told_rows:
+            for alias in told.aliases:
+                pair = alias, told.row.key
+                counts[pair] = counts.get(pair, 0) + sign
+    rows = [
+        {"alias": alias, "entity": entity, "more": more}
+        for (alias, entity), more in sorted(counts.items())
+        if more
+    ]
+    if rows:
+        await tx.run(
+            """
+            UNWIND $rows AS row
+            MERGE (a:Alias {workspace: $workspace, key: row.alias})
+            SET a.locked = true, a.name = row.alias
+            WITH a, row
+            MATCH (e:Entity {workspace: $workspace, key: row.entity})
+            MERGE (a)-[n:NAMES]->(e)
+            SET n.count = coalesce(n.count, 0) + row.more
+            WITH a, n WHERE n.count <= 0
+            DELETE n
+            WITH DISTINCT a WHERE NOT EXISTS { (a)-[:NAMES]->() }
+            DELETE a
+            """,
+            workspace=workspace, rows=rows,
+        )  # fmt: skip
+
+
+def _thousandths(strength: float) -> int:
+    return round(strength * THOUSANDTHS) if math.isfinite(strength) else 0

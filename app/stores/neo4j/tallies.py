@@ -1,0 +1,272 @@
+"""Counters of entities and relations in Neo4j: locked and read, then written back.
+
+Entities are locked in the order of their keys before anything is read of them, so transactions that
+share hubs queue up without deadlock and lose nothing. A relation is changed only by who holds both
+its ends.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from app.domain import relation_ends
+from app.folding import MAX_KEYWORDS, EntityTally, ranked
+from app.stores.neo4j.database import Row, Transaction
+from app.stores.records import THOUSANDTHS, dump
+
+
+@dataclass(slots=True)
+class EntityCount:
+    """An entity's counters while a transaction changes them."""
+
+    key: str
+    name: str  # as shown before
+    tally: EntityTally
+    mentions: int
+    described: int
+    abouts: int
+    degree: int
+    revision: int
+    shrunk: int
+    profiled: int
+    indexed: int
+    covered: int
+    lost: bool = False
+
+
+@dataclass(slots=True)
+class RelationCount:
+    key: str
+    known: bool  # there is a relationship
+    former: bool  # its vector may still have to be deleted
+    tally: dict[str, int]
+    weight: int
+    mentions: int
+    described: int
+    revision: int
+    shrunk: int
+    profiled: int
+    indexed: int
+    covered: int
+    lost: bool = False
+
+
+# --- locking and reading -------------------------------------------------------------------------
+
+
+async def lock_entities(
+    tx: Transaction, workspace: str, keys: Iterable[str]
+) -> dict[str, EntityCount]:
+    """Counters by key; entities that are new begin at nought."""
+    rows = await tx.run(
+        """
+        UNWIND $keys AS key
+        MERGE (e:Entity {workspace: $workspace, key: key})
+        ON CREATE SET e.name = '', e.profile = '', e.digest = '', e.mentions = 0,
+            e.described = 0, e.abouts = 0, e.degree = 0, e.revision = 0, e.shrunk = 0,
+            e.evidenced = 0, e.profiled = 0, e.indexed = 0, e.covered = 0,
+            e.names_tally = '{}', e.kinds_tally = '{}', e.aliases_tally = '{}'
+        SET e.locked = true
+        RETURN properties(e) AS e
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip
+    return {row["e"]["key"]: _entity_of(row["e"]) for row in rows}
+
+
+async def lock_relations(
+    tx: Transaction, workspace: str, keys: Sequence[str]
+) -> dict[str, RelationCount]:
+    rows = await tx.run(
+        """
+        UNWIND $keys AS key
+        OPTIONAL MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->()
+        OPTIONAL MATCH (f:FormerRelation {workspace: $workspace, key: key})
+        SET r.locked = true
+        RETURN key, properties(r) AS r, f.revision AS former
+        """,
+        workspace=workspace, keys=keys,
+    )  # fmt: skip
+    return {row["key"]: _relation_of(row) for row in rows}
+
+
+def _entity_of(e: Row) -> EntityCount:
+    return EntityCount(
+        key=e["key"],
+        name=e["name"],
+        tally=EntityTally(
+            json.loads(e["names_tally"]),
+            json.loads(e["kinds_tally"]),
+            json.loads(e["aliases_tally"]),
+        ),
+        mentions=e["mentions"],
+        described=e["described"],
+        abouts=e["abouts"],
+        degree=e["degree"],
+        revision=e["revision"],
+        shrunk=e["shrunk"],
+        profiled=e["profiled"],
+        indexed=e["indexed"],
+        covered=e["covered"],
+    )
+
+
+def _relation_of(row: Row) -> RelationCount:
+    """A former relation goes on counting revisions: late profiles of before must not win."""
+    r, former = row["r"] or {}, row["former"]
+    return RelationCount(
+        key=row["key"],
+        known=bool(r),
+        former=former is not None,
+        tally=json.loads(r.get("keywords_tally", "{}")),
+        weight=-r.get("lightness", 0),
+        mentions=r.get("mentions", 0),
+        described=r.get("described", 0),
+        revision=r["revision"] if r else former or 0,
+        shrunk=r["shrunk"] if r else former or 0,
+        profiled=r.get("profiled", 0),
+        indexed=r.get("indexed", 0),
+        covered=r.get("covered", 0),
+    )
+
+
+# --- writing -------------------------------------------------------------------------------------
+
+
+def _touched(one: EntityCount | RelationCount) -> Row:
+    """Counters after a change of evidence. A lost description may be in the profile: `shrunk`
+    refuses profiles made before, `covered` 0 asks for one made from scratch. Flags are absent
+    (`None`) where they do not hold."""
+    revision, alive = one.revision + 1, one.mentions > 0
+    return {
+        "mentions": one.mentions,
+        "described": one.described,
+        "revision": revision,
+        "evidenced": revision,
+        "shrunk": revision if one.lost else one.shrunk,
+        "covered": 0 if one.lost else one.covered,
+        "unprofiled": True if alive else None,
+        "unindexed": True if not alive or one.indexed < one.profiled else None,
+        **({} if alive else {"profile": "", "digest": ""}),
+    }
+
+
+async def put_entities(tx: Transaction, workspace: str, entities: Iterable[EntityCount]) -> None:
+    rows = [
+        {
+            "key": one.key,
+            "properties": {
+                "name": one.tally.name,
+                "kind": one.tally.kind,
+                "aliases": list(one.tally.shown_aliases),
+                "words": "\n".join((one.tally.name, *one.tally.shown_aliases)).casefold(),
+                "names_tally": dump(one.tally.names),
+                "kinds_tally": dump(one.tally.kinds),
+                "aliases_tally": dump(one.tally.aliases),
+                "rank": -one.mentions if one.mentions else None,
+                "abouts": one.abouts,
+                "degree": one.degree,
+                **_touched(one),
+            },
+        }
+        for one in entities
+    ]
+    await tx.run(
+        """
+        UNWIND $rows AS row
+        MATCH (e:Entity {workspace: $workspace, key: row.key})
+        SET e += row.properties
+        """,
+        workspace=workspace, rows=rows,
+    )  # fmt: skip
+
+
+async def put_relations(
+    tx: Transaction, workspace: str, relations: Sequence[RelationCount]
+) -> None:
+    """A relation without evidence leaves the graph at once; a node keeps its place until its
+    vector is gone."""
+    known = [_relation_row(one) for one in relations if one.known and one.mentions]
+    fresh = [_relation_row(one) for one in relations if not one.known and one.mentions]
+    gone = [{"key": one.key, "revision": one.revision + 1} for one in relations if not one.mentions]
+    await tx.run(
+        """
+        CALL () {
+            UNWIND $known AS row
+            MATCH ()-[r:RELATES {workspace: $workspace, key: row.key}]->()
+            SET r += row.properties
+        }
+        CALL () {
+            UNWIND $fresh AS row
+            MATCH (s:Entity {workspace: $workspace, key: row.source})
+            MATCH (t:Entity {workspace: $workspace, key: row.target})
+            CREATE (s)-[r:RELATES {
+                workspace: $workspace, key: row.key, source: row.source, target: row.target,
+                profile: '', digest: '', profiled: 0, indexed: 0
+            }]->(t)
+            SET r += row.properties
+        }
+        CALL () {
+            UNWIND $gone AS row
+            MATCH ()-[r:RELATES {workspace: $workspace, key: row.key}]->()
+            MERGE (f:FormerRelation {workspace: $workspace, key: row.key})
+            SET f.revision = row.revision, f.name = row.key
+            DELETE r
+        }
+        CALL () {
+            UNWIND $back AS key
+            MATCH (f:FormerRelation {workspace: $workspace, key: key})
+            DELETE f
+        }
+        """,
+        workspace=workspace, known=known, fresh=fresh, gone=gone,
+        back=[one.key for one in relations if one.former and one.mentions],
+    )  # fmt: skip
+
+
+def _relation_row(one: RelationCount) -> Row:
+    source, target = relation_ends(one.key)
+    properties = {
+        "keywords": list(ranked(one.tally, MAX_KEYWORDS)),
+        "keywords_tally": dump(one.tally),
+        "weight": one.weight / THOUSANDTHS,
+        "lightness": -one.weight,
+        **_touched(one),
+    }
+    return {"key": one.key, "source": source, "target": target, "properties": properties}
+
+
+async def note_renamed(
+    tx: Transaction, workspace: str, entities: Iterable[EntityCount], touched: Sequence[str]
+) -> None:
+    """The indexed text of a relation has the names of its ends. Its evidence is what it was, so a
+    profile that was up to date stays so; only the vector falls behind."""
+    renamed = [
+        one.key for one in entities if one.mentions and one.name not in ("", one.tally.name)
+    ]  # fmt: skip
+    if renamed:
+        await tx.run(
+            """
+            UNWIND $renamed AS key
+            CALL (key) {
+                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
+                WHERE r.workspace = $workspace AND r.source = key AND r.lightness IS NOT NULL
+                    AND r.key IS NOT NULL
+                RETURN r
+              UNION ALL
+                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
+                WHERE r.workspace = $workspace AND r.target = key AND r.lightness IS NOT NULL
+                    AND r.key IS NOT NULL
+                RETURN r
+            }
+            WITH DISTINCT r WHERE NOT r.key IN $touched
+            SET r.locked = true
+            WITH r, r.profiled = r.revision AS fresh
+            SET r.revision = r.revision + 1,
+                r.profiled = r.profiled + CASE WHEN fresh THEN 1 ELSE 0 END,
+                r.unindexed = CASE WHEN fresh THEN true ELSE r.unindexed END
+            """,
+            workspace=workspace, renamed=renamed, touched=touched,
+        )  # fmt: skip
