@@ -59,9 +59,9 @@ class Builder:
     def length(self) -> int:
         return self._length
 
-    def block(self, text: str) -> None:
+    def block(self, text: str, *, gap: str = "\n\n") -> None:
         """A paragraph, table or list: a blank line sets it off."""
-        self._append(text, "\n\n")
+        self._append(text, gap)
 
     def line(self, text: str) -> None:
         self._append(text, "\n")
@@ -85,6 +85,11 @@ class Builder:
     def page(self, number: int) -> None:
         """What follows is on this page."""
         self._page = number
+
+    def first_heading(self, level: int) -> str:
+        """The first one, if it has this level."""
+        found = self._headings[:1]
+        return found[0].text if found and found[0].level == level else ""
 
     def warn(self, sentence: str) -> None:
         self._warnings[sentence] = None
