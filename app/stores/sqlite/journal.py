@@ -121,7 +121,7 @@ class SqliteJournal:
             now = self._database.clock()
             failed = 1 if error else 0
             released = connection.execute(
-                "update steps set ready_at = :until, overdue_at = :until,"
+                "update steps set leased = 0, ready_at = :until, overdue_at = :until,"
                 f" tries = tries - 1 + :failed where {_HELD}",
                 {**_held(step), "until": now + delay, "failed": failed},
             ).rowcount

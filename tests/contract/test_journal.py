@@ -1,0 +1,334 @@
+"""Jobs as leased steps: each runs once, none is lost, and what comes too late changes nothing.
+
+A lease of 0 seconds has run out at once, so that no test needs to wait.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
+from app.errors import NotFound
+from app.ports import Documents, Journal
+from tests import make
+
+LEASE = 60.0
+
+
+@pytest.fixture
+async def job(documents: Documents) -> Job:
+    opened = make.job("d")
+    await documents.submit("d", make.revision(), opened)
+    return opened
+
+
+async def claim(journal: Journal, step_id: str, *, lease: float = LEASE, tries: int = 5) -> Step:
+    step = await journal.claim(step_id, lease=lease, tries=tries)
+    assert step is not None
+    return step
+
+
+# --- claiming ------------------------------------------------------------------------------------
+
+
+async def test_a_claimed_step_says_all_that_its_worker_needs(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    assert step == Step(
+        f"{job.id}.parse.0", job.id, workspace, Plan.INGEST, "d", "parse", (), attempt=1
+    )
+    running = await journal.job(workspace, job.id)
+    assert (running.state, running.stage) == (State.RUNNING, "parse")
+
+
+async def test_a_leased_step_cannot_be_claimed_again(journal: Journal, job: Job) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    assert await journal.claim(step.id, lease=LEASE, tries=5) is None
+    assert await journal.claim("unknown.parse.0", lease=LEASE, tries=5) is None
+
+
+async def test_of_many_claims_at_once_exactly_one_wins(journal: Journal, job: Job) -> None:
+    claims = [journal.claim(f"{job.id}.parse.0", lease=LEASE, tries=5) for _ in range(12)]
+    won = [step for step in await asyncio.gather(*claims) if step is not None]
+    assert [step.attempt for step in won] == [1]
+
+
+async def test_a_lost_lease_can_be_claimed_again_and_fences_the_first_claim(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    lost = await claim(journal, f"{job.id}.parse.0", lease=0)
+    held = await claim(journal, lost.id)
+    assert (lost.attempt, held.attempt) == (1, 2)
+    assert not await journal.renew(lost, lease=LEASE)
+    assert await journal.finish(lost, next_stage="extract", lease=LEASE) == Opened()
+    assert await journal.release(lost, delay=0, error="late") is None
+    assert await journal.renew(held, lease=LEASE)
+    assert (await journal.job(workspace, job.id)).stage == "parse"
+    assert (await journal.finish(held, next_stage="extract", lease=LEASE)).step is not None
+
+
+async def test_a_lease_that_ran_out_is_valid_until_another_claim(
+    journal: Journal, job: Job
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0", lease=0)
+    assert await journal.renew(step, lease=LEASE)
+    assert await journal.claim(step.id, lease=LEASE, tries=5) is None
+
+
+async def test_when_all_tries_are_used_up_the_job_fails(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    step_id = f"{job.id}.parse.0"
+    for _ in range(3):
+        await claim(journal, step_id, lease=0, tries=3)
+    assert await journal.claim(step_id, lease=0, tries=3) is None
+    failed = await journal.job(workspace, job.id)
+    assert (failed.state, failed.status) == (State.FAILED, Status.FAILED)
+    assert failed.error is not None
+    assert (failed.error.code, failed.error.stage, failed.error.retryable) == (
+        "worker_lost", "parse", True,
+    )  # fmt: skip
+    assert await journal.claim(step_id, lease=0, tries=99) is None
+
+
+# --- finishing -----------------------------------------------------------------------------------
+
+
+async def test_a_worker_goes_straight_through_the_stages(
+    journal: Journal, documents: Documents, job: Job, workspace: str
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    opened = await journal.finish(
+        step, next_stage="extract", next_status=Status.EXTRACTING, lease=LEASE
+    )
+    assert opened.step is not None and opened.send == () and not opened.job_done
+    assert (opened.step.id, opened.step.attempt) == (f"{job.id}.extract.0", 1)
+    assert await journal.claim(opened.step.id, lease=LEASE, tries=5) is None
+    document = await documents.get("d")
+    assert (document.status, document.job.stage) == (Status.EXTRACTING, "extract")
+    assert await journal.finish(opened.step, lease=LEASE) == Opened(job_done=True)
+    done = await journal.job(workspace, job.id)
+    assert (done.state, done.status, done.error) == (State.DONE, Status.READY, None)
+    assert (await documents.get("d")).status is Status.READY
+
+
+async def test_finishing_twice_is_finishing_once(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    await journal.finish(step, shards=[["a"], ["b"]], lease=LEASE)
+    assert await journal.finish(step, shards=[["a"], ["b"]], lease=LEASE) == Opened()
+    assert (await journal.job(workspace, job.id)).total == 2
+
+
+async def test_shards_are_counted_and_the_last_one_opens_the_next_stage(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    split = await claim(journal, f"{job.id}.parse.0")
+    shards = [["a", "b"], ["c"], [], ["d", "e", "f"]]
+    opened = await journal.finish(split, shards=shards, lease=LEASE)
+    assert opened.step is not None
+    assert (opened.step.id, opened.step.shard) == (f"{job.id}.parse.1", ("a", "b"))
+    assert opened.send == (Ticket(f"{job.id}.parse.2", 0), Ticket(f"{job.id}.parse.3", 0))
+    second, third = [await claim(journal, ticket.step_id) for ticket in opened.send]
+    assert (second.shard, third.shard) == (("c",), ("d", "e", "f"))
+    for step, done in ((third, 3), (opened.step, 5)):
+        assert await journal.finish(step, next_stage="merge", lease=LEASE) == Opened()
+        now = await journal.job(workspace, job.id)
+        assert (now.stage, now.done, now.total) == ("parse", done, 6)
+    last = await journal.finish(second, next_stage="merge", next_status=Status.MERGING, lease=LEASE)
+    assert last.step is not None and last.step.id == f"{job.id}.merge.0"
+    now = await journal.job(workspace, job.id)
+    assert (now.stage, now.status, now.done, now.total) == ("merge", Status.MERGING, 0, 0)
+
+
+async def test_two_last_shards_at_once_open_the_next_stage_once(journal: Journal, job: Job) -> None:
+    split = await claim(journal, f"{job.id}.parse.0")
+    opened = await journal.finish(split, shards=[[f"{n}"] for n in range(8)], lease=LEASE)
+    assert opened.step is not None
+    steps = [opened.step, *[await claim(journal, ticket.step_id) for ticket in opened.send]]
+    finished = await asyncio.gather(
+        *(journal.finish(step, next_stage="merge", lease=LEASE) for step in steps)
+    )
+    next_steps = [one.step.id for one in finished if one.step is not None]
+    assert next_steps == [f"{job.id}.merge.0"]
+
+
+async def test_many_workers_and_double_deliveries_run_each_step_once(
+    journal: Journal, documents: Documents
+) -> None:
+    ran: Counter[str] = Counter()
+    tickets: asyncio.Queue[Ticket] = asyncio.Queue()
+    jobs = [make.job(f"d{n}") for n in range(3)]
+    for one in jobs:
+        await documents.submit(one.document_id, make.revision(), one)
+    done = 0
+
+    async def worker() -> None:
+        nonlocal done
+        while done < len(jobs):
+            try:
+                ticket = tickets.get_nowait()
+            except asyncio.QueueEmpty:
+                await asyncio.sleep(0.001)
+                continue
+            step = await journal.claim(ticket.step_id, lease=LEASE, tries=5)
+            while step is not None:
+                ran[step.id] += 1
+                split = step.stage != "index" and not step.shard
+                shards = [[f"{n}"] for n in range(4)] if split else []
+                next_stage = {"parse": "extract", "extract": "index", "index": ""}[step.stage]
+                opened = await journal.finish(
+                    step, shards=shards, next_stage=next_stage, lease=LEASE
+                )
+                for one in opened.send:
+                    tickets.put_nowait(one)
+                    tickets.put_nowait(one)
+                done += opened.job_done
+                step = opened.step
+
+    for one in jobs:
+        for _ in range(2):
+            tickets.put_nowait(Ticket(f"{one.id}.parse.0", 0))
+    await asyncio.gather(*(worker() for _ in range(6)))
+    assert set(ran.values()) == {1}
+    assert len(ran) == len(jobs) * (2 * 5 + 1)
+
+
+# --- giving back ---------------------------------------------------------------------------------
+
+
+async def test_a_step_given_back_with_an_error_counts_a_failed_attempt(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0", tries=2)
+    ticket = await journal.release(step, delay=0, error="model away")
+    assert ticket == Ticket(step.id, 1)
+    assert await journal.release(step, delay=0, error="model away") is None
+    assert await journal.finish(step, lease=LEASE) == Opened()
+    again = await claim(journal, step.id, tries=2)
+    assert again.attempt == 2
+    await journal.release(again, delay=0, error="model away")
+    assert (await journal.job(workspace, job.id)).attempts == 2
+    assert await journal.claim(step.id, lease=LEASE, tries=2) is None
+    assert (await journal.job(workspace, job.id)).state is State.FAILED
+
+
+async def test_a_stopping_worker_uses_up_no_try(journal: Journal, job: Job, workspace: str) -> None:
+    step_id = f"{job.id}.parse.0"
+    seen: list[Step] = []
+    for _ in range(4):
+        seen.append(await claim(journal, step_id, tries=1))
+        ticket = await journal.release(seen[-1], delay=0)
+        assert ticket == Ticket(step_id, len(seen))  # another identity each time
+    assert (await journal.job(workspace, job.id)).attempts == 0
+    held = await claim(journal, step_id, tries=1)
+    assert held.attempt == 5
+    for step in seen:
+        assert await journal.finish(step, lease=LEASE) == Opened()
+
+
+async def test_a_step_that_waits_cannot_be_claimed_before_its_time(
+    journal: Journal, job: Job
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    await journal.release(step, delay=3600, error="model away")
+    assert await journal.claim(step.id, lease=LEASE, tries=5) is None
+    assert step.id not in {ticket.step_id for ticket in await journal.overdue(limit=10_000)}
+
+
+async def test_lost_steps_are_overdue_and_held_or_fresh_ones_are_not(
+    journal: Journal, documents: Documents
+) -> None:
+    jobs = [make.job(f"d{n}") for n in range(4)]
+    for one in jobs:
+        await documents.submit(one.document_id, make.revision(), one)
+    lost, held, waiting, fresh = [f"{one.id}.parse.0" for one in jobs]
+    await claim(journal, lost, lease=0)
+    await claim(journal, held)
+    await journal.release(await claim(journal, waiting), delay=0, error="away")
+    overdue = {ticket.step_id: ticket for ticket in await journal.overdue(limit=10_000)}
+    assert overdue[lost] == Ticket(lost, 1)
+    assert overdue[waiting] == Ticket(waiting, 1)
+    assert held not in overdue and fresh not in overdue
+    assert len(await journal.overdue(limit=1)) == 1
+
+
+# --- ending --------------------------------------------------------------------------------------
+
+
+async def test_cancelling_a_running_job_takes_its_steps_away(
+    journal: Journal, documents: Documents, job: Job, workspace: str
+) -> None:
+    split = await claim(journal, f"{job.id}.parse.0")
+    opened = await journal.finish(split, shards=[["a"], ["b"]], lease=0)
+    assert opened.step is not None
+    assert await journal.close(workspace, job.id, State.CANCELLED)
+    assert not await journal.close(workspace, job.id, State.FAILED)
+    assert not await journal.renew(opened.step, lease=LEASE)
+    assert await journal.finish(opened.step, next_stage="merge", lease=LEASE) == Opened()
+    assert await journal.claim(opened.send[0].step_id, lease=LEASE, tries=5) is None
+    left = {ticket.step_id for ticket in await journal.overdue(limit=10_000)}
+    assert not any(step_id.startswith(job.id) for step_id in left)
+    document = await documents.get("d")
+    assert (document.job.state, document.status) == (State.CANCELLED, Status.FAILED)
+    assert document.job.error is not None and document.job.error.code == "cancelled"
+
+
+async def test_a_failed_job_keeps_the_first_reason(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    failure = Failure("unparsable", 'it\'s "broken" {x}', "parse", retryable=False)
+    assert await journal.close(workspace, job.id, State.FAILED, failure)
+    assert not await journal.close(
+        workspace, job.id, State.FAILED, Failure("other", "", "", retryable=True)
+    )
+    assert (await journal.job(workspace, job.id)).error == failure
+
+
+async def test_an_error_without_a_stage_gets_that_of_the_job(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    await journal.close(workspace, job.id, State.FAILED, Failure("x", "y", "", retryable=True))
+    error = (await journal.job(workspace, job.id)).error
+    assert error is not None and error.stage == "parse"
+
+
+# --- reading -------------------------------------------------------------------------------------
+
+
+async def test_jobs_are_listed_newest_first(
+    journal: Journal, documents: Documents, workspace: str
+) -> None:
+    jobs = [make.job(f"d{n % 2}") for n in range(5)]
+    for one in jobs:
+        await documents.submit(one.document_id, make.revision(), one)
+    ids = [one.id for one in reversed(jobs)]
+
+    async def listed(**narrowed: object) -> list[str]:
+        return [one.id for one in await journal.jobs(workspace, **narrowed)]  # type: ignore[arg-type]
+
+    assert await listed() == ids
+    assert await listed(limit=2) == ids[:2]
+    assert await listed(after=ids[1], limit=2) == ids[2:4]
+    assert await listed(document_id="d0") == ids[0::2]
+    assert await listed(state=State.QUEUED) == ids[:2]
+    assert await listed(document_id="d0", state=State.CANCELLED) == [ids[2], ids[4]]
+
+
+async def test_two_workspaces_do_not_see_each_others_jobs(
+    journal: Journal, documents: Documents, job: Job, workspace: str
+) -> None:
+    other = make.name()
+    with pytest.raises(NotFound):
+        await journal.job(other, job.id)
+    with pytest.raises(NotFound):
+        await journal.job(workspace, "unknown")
+    assert await journal.jobs(other) == []
+    assert not await journal.close(other, job.id, State.FAILED)
+    assert not await journal.close(workspace, "unknown", State.FAILED)
+    assert (await documents.get("d")).status is Status.QUEUED
