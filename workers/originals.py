@@ -1,4 +1,4 @@
-"""Blobs that documents leave behind; equal bytes are shared, so each is looked up before it goes."""
+"""Blobs that documents leave behind. Equal bytes are shared: each is looked up before it goes."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ class _LeaseLost(Exception):
 
 @contextlib.asynccontextmanager
 async def _heartbeat(services: Services, step: Step, terms: Terms) -> AsyncIterator[None]:
-    """Renew the lease in the background; when it is lost, cancel the body and raise `_LeaseLost`."""
+    """Renew the lease in the background; once lost, cancel the body and raise `_LeaseLost`."""
     body = asyncio.current_task()
     assert body is not None, "steps run inside a task"
     lost = False

@@ -12,11 +12,10 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.subjects import about, title_of
-
 from app.domain import Chunk, Extraction, Step, Usage
 from app.errors import AppError, BadModelOutput, Invalid
 from app.ports import Models, Workspace
+from app.subjects import about, title_of
 
 log = logging.getLogger("heliograph.extract")
 
@@ -70,11 +69,12 @@ class _Reader:
                 self._title, first.headings, first.text
             )
         except (BadModelOutput, Invalid) as error:
-            extraction = Extraction(error=error.detail)
+            await _store(self._workspace, chunks, Extraction(error=error.detail))
             self.warnings += [
                 f"chunk {chunk.position} ({chunk.id}) has no entities: {error.detail}"
                 for chunk in chunks
             ]
+            return
         self.usage += extraction.usage
         self.dropped += extraction.dropped
         named = about(extraction, self._title, first.headings, first.text)

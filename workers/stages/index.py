@@ -7,10 +7,9 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.subjects import title_of
-
 from app.domain import Chunk, Entity, Kind, Mark, Point, Ref, Relation, Stale, Step
 from app.ports import Models, Workspace
+from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
 
 log = logging.getLogger("heliograph.index")

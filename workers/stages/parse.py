@@ -1,14 +1,13 @@
-"""Bytes to text to chunks: the stored original is parsed in a limited child and cut into windows."""
+"""Bytes to text to chunks: the original is parsed in a limited child and cut into windows."""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 
-from app.subjects import title_of
-
 from app.domain import Chunk, Step, Usage, derive_id
 from app.ports import Models, Workspace
+from app.subjects import title_of
 from workers.chunking import Window, chunks
 from workers.parsing import Limits, parse
 

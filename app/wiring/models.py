@@ -1,0 +1,147 @@
+"""Models by the scheme of their URL: rules and the built-in embedder, or servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from app.llm.tokens import TiktokenTokenizer
+from app.ports import Embedder, Models, Pingable, Reranker, Tokenizer
+from app.settings import Settings
+
+if TYPE_CHECKING:
+    import httpx
+    from redis.asyncio import Redis
+
+    from app.llm.http import ModelClient
+
+
+async def open_models(
+    stack: AsyncExitStack, settings: Settings
+) -> tuple[Models, Mapping[str, Pingable]]:
+    """The roles, and the endpoints behind them by name."""
+    tokenizer = TiktokenTokenizer(settings.tokenizer)
+    servers = _Servers(stack, settings)
+    embedder = await _embedder(servers, settings, tokenizer)
+    reranker = await _reranker(servers, settings, tokenizer)
+    if settings.llm_url.startswith("offline:"):
+        models = _by_rules(embedder, reranker, tokenizer)
+    else:
+        models = await _by_model(servers, settings, embedder, reranker, tokenizer)
+    return models, servers.found
+
+
+def _by_rules(embedder: Embedder, reranker: Reranker | None, tokenizer: Tokenizer) -> Models:
+    from app.rules.answerer import RuleAnswerer
+    from app.rules.extractor import RuleExtractor
+    from app.rules.keyworder import RuleKeyworder
+    from app.rules.profiler import RuleProfiler
+
+    return Models(
+        RuleExtractor(), RuleProfiler(tokenizer), RuleKeyworder(), RuleAnswerer(embedder),
+        embedder, reranker, tokenizer,
+    )  # fmt: skip
+
+
+async def _by_model(
+    servers: _Servers, settings: Settings, embedder: Embedder, reranker: Reranker | None,
+    tokenizer: Tokenizer,
+) -> Models:  # fmt: skip
+    from app.llm.cache import CachedKeyworder, RedisReplies
+    from app.llm.chat import ChatModel, Price
+    from app.llm.extraction import LlmExtractor
+    from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
+    from app.prompts import Prompts
+
+    client = await servers.client("llm")
+    prompts = Prompts(Path(settings.prompts_dir) if settings.prompts_dir else None)
+    options = settings.options
+
+    def chat(model: str) -> ChatModel:
+        return ChatModel(
+            client, model or settings.llm_model, tokenizer,
+            price=Price(settings.llm_prompt_price, settings.llm_completion_price),
+            form=settings.llm_format, context_tokens=settings.llm_context_tokens,
+        )  # fmt: skip
+
+    return Models(
+        LlmExtractor(chat(settings.extract_model), prompts, options),
+        LlmProfiler(chat(settings.profile_model), prompts, language=options.language),
+        CachedKeyworder(
+            LlmKeyworder(chat(settings.keyword_model), prompts),
+            RedisReplies(await servers.redis()),
+        ),
+        LlmAnswerer(chat(settings.answer_model), prompts),
+        embedder, reranker, tokenizer,
+    )  # fmt: skip
+
+
+async def _embedder(servers: _Servers, settings: Settings, tokenizer: Tokenizer) -> Embedder:
+    if settings.embed_url.startswith("offline:"):
+        from app.rules.embedder import LocalEmbedder
+
+        return LocalEmbedder()
+    from app.llm.embedding import LlmEmbedder
+
+    embedder = LlmEmbedder(
+        await servers.client("embed"), settings.embed_model, tokenizer,
+        dimension=settings.embed_dimension, batch=settings.embed_batch,
+    )  # fmt: skip
+    await embedder.probe()
+    return embedder
+
+
+async def _reranker(servers: _Servers, settings: Settings, tokenizer: Tokenizer) -> Reranker | None:
+    if not settings.rerank_url:
+        return None
+    from app.llm.http import Endpoint, ModelClient
+    from app.llm.rerank import LlmReranker
+
+    endpoint = Endpoint(settings.rerank_url, settings.rerank_key.get_secret_value())
+    client = ModelClient(await servers.http(), endpoint)
+    return LlmReranker(client, settings.rerank_model, tokenizer)
+
+
+class _Servers:
+    """What the models share: one HTTP client, one connection to Redis, opened when needed."""
+
+    def __init__(self, stack: AsyncExitStack, settings: Settings) -> None:
+        self.stack, self.settings = stack, settings
+        self.found: dict[str, Pingable] = {}
+        self._http: httpx.AsyncClient | None = None
+        self._redis: Redis | None = None
+
+    async def client(self, role: Literal["llm", "embed"]) -> ModelClient:
+        """Of the role's endpoint; its limits hold for all processes together."""
+        from app.llm.http import Endpoint, ModelClient
+        from app.llm.limits import Rates, RedisLimiter
+
+        def setting(name: str) -> Any:
+            return getattr(self.settings, f"{role}_{name}")
+
+        rates = Rates(setting("requests_per_minute"), setting("tokens_per_minute"))
+        endpoint = Endpoint(
+            setting("url"), setting("key").get_secret_value(),
+            concurrency=setting("concurrency"), rates=rates, timeout=setting("timeout"),
+        )  # fmt: skip
+        limiter = RedisLimiter(await self.redis(), endpoint.url, rates)
+        client = ModelClient(await self.http(), endpoint, limiter=limiter)
+        self.found[role] = client
+        return client
+
+    async def http(self) -> httpx.AsyncClient:
+        if self._http is None:
+            from app.llm.http import open_http
+
+            self._http = await self.stack.enter_async_context(open_http())
+        return self._http
+
+    async def redis(self) -> Redis:
+        if self._redis is None:
+            from redis.asyncio import Redis
+
+            self._redis = Redis.from_url(self.settings.queue_url)
+            self.stack.push_async_callback(self._redis.aclose)
+        return self._redis

@@ -1,0 +1,250 @@
+"""Jobs survive lost, late and double deliveries, crashes between any two writes, and bad chunks."""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from dataclasses import replace
+
+import pytest
+
+from app.domain import Document, Failure, Kind, State, Status, VectorQuery
+from app.errors import BadModelOutput, NotFound, Unavailable
+from app.terms import query_sparse
+from tests.workers.conftest import Rig
+from workers import plans
+from workers.runner import Terms, run_ticket
+
+CURIE = (
+    "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie. "
+    "Pierre Curie taught at the University of Paris."
+)
+BOHR = "Niels Bohr was a physicist in Copenhagen. Niels Bohr met Marie Curie in Brussels."
+
+
+async def chunk_keys(rig: Rig, words: str, workspace: str = "default") -> list[str]:
+    query = VectorQuery(Kind.CHUNK, 10, sparse=query_sparse(words))
+    [hits] = await rig.workspace(workspace).vectors.search([query])
+    return [hit.key for hit in hits]
+
+
+async def _settled(rig: Rig, document_id: str) -> Document:
+    """The document in a final state, brought there by sweeps alone if need be."""
+    for _ in range(300):
+        await rig.drain()
+        document = await rig.workspace().documents.get(document_id)
+        if document.status in (Status.READY, Status.FAILED):
+            return document
+        await asyncio.sleep(0.05)
+        await rig.sweep()
+    pytest.fail(f"the document is still {document.status}")
+
+
+async def test_a_document_becomes_ready_and_can_be_found(rig: Rig) -> None:
+    document = await rig.submit(CURIE)
+    await rig.drain()
+    seen = await rig.workspace().documents.get(document.id)
+    assert (seen.status, seen.version, seen.pending) == (Status.READY, 1, None)
+    entities = await rig.entities()
+    assert {"Marie Curie", "Pierre Curie", "University of Paris"} <= set(entities)
+    [chunk] = await rig.workspace().graph.document_chunks(document.id)
+    assert await chunk_keys(rig, "polonium") == [chunk.id]
+    job = await rig.services.journal.job("default", document.job.id)
+    assert (job.state, job.error) == (State.DONE, None)
+
+
+async def test_every_ticket_delivered_twice_changes_nothing(rig: Rig) -> None:
+    document = await rig.submit(CURIE)
+    while rig.queue.sent:
+        ticket = rig.queue.sent.popleft()
+        await asyncio.gather(
+            *(run_ticket(rig.services, ticket, rig.terms) for _ in range(3)),
+        )
+    assert len(rig.extractor.calls) == 1
+    assert (await rig.workspace().documents.get(document.id)).status is Status.READY
+    assert (await rig.entities())["Marie Curie"] == 1
+
+
+async def test_a_lost_message_is_sent_again_by_the_sweep(rig: Rig) -> None:
+    document = await rig.submit(CURIE)
+    rig.queue.sent.clear()
+    assert (await _settled(rig, document.id)).status is Status.READY
+
+
+@pytest.mark.parametrize("stage", [stage.name for stage in plans.PLANS[plans.Plan.INGEST]][:6])
+async def test_a_stage_that_was_cut_off_before_its_end_is_repeated_without_a_trace(
+    rig: Rig, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The work of a stage is done, then the process dies before it can say so."""
+    ingest = plans.PLANS[plans.Plan.INGEST]
+    died = False
+
+    async def run_and_die(workspace, models, step):  # type: ignore[no-untyped-def]
+        nonlocal died
+        await original.run(workspace, models, step)
+        if not died:
+            died = True
+            raise asyncio.CancelledError
+
+    original = plans.stage(plans.Plan.INGEST, stage)
+    patched = tuple(replace(s, run=run_and_die) if s.name == stage else s for s in ingest)
+    monkeypatch.setitem(plans.PLANS, plans.Plan.INGEST, patched)
+    document = await rig.submit(CURIE)
+    with pytest.raises(asyncio.CancelledError):
+        await rig.drain()
+    assert died
+    seen = await _settled(rig, document.id)
+    assert (seen.status, seen.version) == (Status.READY, 1)
+    assert len(rig.extractor.calls) == 1, "a chunk was paid for twice"
+    assert (await rig.entities())["Marie Curie"] == 1
+
+
+async def test_a_passing_fault_is_retried_and_a_lasting_one_fails_with_its_reason(rig: Rig) -> None:
+    rig.extractor.fault = Unavailable("The model endpoint is away.", retry_after=0.01)
+    document = await rig.submit(CURIE)
+    seen = await _settled(rig, document.id)
+    assert seen.status is Status.FAILED
+    assert seen.job.error == Failure(
+        "unavailable", "The model endpoint is away.", "extract", retryable=True
+    )
+
+
+async def test_a_bug_fails_the_job_and_is_not_run_again(
+    rig: Rig, caplog: pytest.LogCaptureFixture
+) -> None:
+    rig.extractor.fault = ZeroDivisionError("secret words of the document")
+    document = await rig.submit(CURIE)
+    await rig.drain()
+    seen = await rig.workspace().documents.get(document.id)
+    assert seen.job.error is not None
+    assert (seen.status, seen.job.error.code) == (Status.FAILED, "internal")
+    assert "secret" not in seen.job.error.message
+    assert not rig.queue.sent
+
+
+async def test_one_bad_chunk_costs_one_chunk(rig: Rig) -> None:
+    rig.extractor.bad = "Zanzibar"
+    filler = "The harbour of Genoa is old. Ships from Genoa went to Constantinople. " * 150
+    document = await rig.submit(f"{CURIE}\n\n{filler}\n\nZanzibar is far. {BOHR}")
+    await rig.drain()
+    seen = await rig.workspace().documents.get(document.id)
+    assert seen.status is Status.READY
+    assert len(seen.warnings) == 1
+    assert "The reply is not what was asked for" in seen.warnings[0]
+    assert "Marie Curie" in await rig.entities()
+
+
+async def test_equal_text_is_read_once(rig: Rig) -> None:
+    one = await rig.submit(CURIE, "a")
+    await rig.drain()
+    other = await rig.submit(CURIE, "b")
+    await rig.drain()
+    assert len(rig.extractor.calls) == 1
+    assert one.id != other.id
+    assert (await rig.entities())["Marie Curie"] == 2
+
+
+async def test_a_replacement_shows_the_old_version_until_the_new_one_is_ready(rig: Rig) -> None:
+    await rig.submit(CURIE, "d")
+    await rig.drain()
+    rig.extractor.fault = Unavailable("away", retry_after=0.01)
+    await rig.submit(BOHR, "d")
+    await rig.drain()
+    between = await rig.workspace().documents.get("d")
+    assert (between.version, between.live is not None) == (1, True)
+    assert await chunk_keys(rig, "polonium"), "the old version is not found any more"
+    assert "Niels Bohr" not in await rig.entities()
+    rig.extractor.fault = None
+    after = await _settled(rig, "d")
+    assert after.version == 2
+    entities = await rig.entities()
+    assert "Niels Bohr" in entities
+    assert "Pierre Curie" not in entities
+    assert not await chunk_keys(rig, "polonium")
+
+
+async def test_a_deletion_takes_back_what_only_it_supported(rig: Rig) -> None:
+    await rig.submit(CURIE, "a")
+    await rig.submit(BOHR, "b")
+    await rig.drain()
+    before = await rig.entities()
+    assert before["Marie Curie"] == 2
+    job = await rig.delete("a")
+    await rig.drain()
+    assert (await rig.services.journal.job("default", job.id)).state is State.DONE
+    entities = await rig.entities()
+    assert entities["Marie Curie"] == 1
+    assert "Pierre Curie" not in entities
+    with pytest.raises(NotFound):
+        await rig.workspace().documents.get("a")
+    vectors = rig.workspace().vectors
+    assert await vectors.count(Kind.ENTITY) == len(entities)
+    assert await vectors.count(Kind.CHUNK) == 1
+
+
+async def test_shared_bytes_outlive_the_deletion_of_one_of_their_documents(rig: Rig) -> None:
+    one = await rig.submit(CURIE, "a")
+    await rig.submit(CURIE, "b")
+    await rig.drain()
+    await rig.delete("a")
+    await rig.drain()
+    assert one.pending is not None
+    blobs = rig.workspace().blobs
+    assert (await blobs.get(one.pending.source)).decode() == CURIE
+    await rig.delete("b")
+    await rig.drain()
+    with pytest.raises(NotFound):
+        await blobs.get(one.pending.source)
+
+
+async def test_a_cancelled_job_leaves_nothing_visible(rig: Rig) -> None:
+    document = await rig.submit(CURIE)
+    closed = await rig.services.journal.close(
+        "default", document.job.id, State.CANCELLED,
+        Failure("cancelled", "Cancelled on request.", "parse", retryable=True),
+    )  # fmt: skip
+    await rig.drain()
+    assert closed
+    assert await rig.entities() == {}
+    assert (await rig.workspace().documents.get(document.id)).status is Status.FAILED
+
+
+async def test_workspaces_do_not_see_each_other(rig: Rig) -> None:
+    await rig.submit(CURIE, "a", workspace="one")
+    await rig.submit(BOHR, "a", workspace="two")
+    await rig.drain()
+    assert "Niels Bohr" not in await rig.entities("one")
+    assert "Pierre Curie" not in await rig.entities("two")
+    assert not await chunk_keys(rig, "polonium", "two")
+
+
+async def test_a_heartbeat_keeps_a_long_step(rig: Rig) -> None:
+    rig.terms = Terms(lease=0.3, tries=3)
+    slow = copy.copy(rig.extractor)
+
+    async def extract(title, headings, text):  # type: ignore[no-untyped-def]
+        await asyncio.sleep(1.0)
+        return await rig.extractor.inner.extract(title, headings, text)  # type: ignore[attr-defined]
+
+    slow.extract = extract  # type: ignore[method-assign]
+    rig.services = replace(rig.services, models=replace(rig.services.models, extractor=slow))
+    document = await rig.submit(CURIE)
+    await asyncio.gather(rig.drain(), _sweep_meanwhile(rig))
+    assert (await rig.workspace().documents.get(document.id)).status is Status.READY
+    job = await rig.services.journal.job("default", document.job.id)
+    assert job.attempts == 0
+
+
+async def _sweep_meanwhile(rig: Rig) -> None:
+    for _ in range(8):
+        await asyncio.sleep(0.1)
+        assert not await rig.services.journal.overdue(limit=10), "the lease ran out under the step"
+
+
+async def test_an_unreadable_reply_everywhere_still_ends_in_a_warning(rig: Rig) -> None:
+    rig.extractor.fault = BadModelOutput("Not JSON.")
+    document = await rig.submit(CURIE)
+    await rig.drain()
+    seen = await rig.workspace().documents.get(document.id)
+    assert seen.status is Status.READY
+    assert seen.warnings

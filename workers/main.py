@@ -1,0 +1,136 @@
+"""The arq worker: `arq workers.main.WorkerSettings`, or `python -m workers.main`.
+
+arq only carries step ids. Its time-out, tries and results are not used: a claim in the journal is
+a lease with a heartbeat, and what arq loses or doubles, the sweep and the claim put right.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any
+
+from arq.worker import Worker, func
+
+from app.domain import Ticket
+from app.errors import AppError, Misconfigured
+from app.ports import Services
+from app.settings import Settings, load
+from app.telemetry import configure_logging
+from app.wiring import arq_options, open_services
+from workers.runner import Terms, run_ticket, sweep
+
+log = logging.getLogger("heliograph.worker")
+
+SWEEP_SECONDS = 10.0
+POLL_SECONDS = 0.05
+# Longer than any job: arq must neither time a step out nor decide when it is delivered again.
+JOB_SECONDS = 7 * 24 * 3600
+
+
+async def run_step(context: dict[str, Any], step_id: str) -> None:
+    """The one function that arq calls."""
+    await run_ticket(context["services"], Ticket(step_id, 0), context["terms"])
+
+
+def arq_settings(settings: Settings) -> dict[str, Any]:
+    """Arguments of arq's worker."""
+    return {
+        **arq_options(settings),
+        "functions": [func(run_step, name="run_step", max_tries=1_000_000)],
+        "max_jobs": settings.max_jobs,
+        "job_timeout": JOB_SECONDS,
+        "keep_result": 0,
+        "poll_delay": POLL_SECONDS,
+        "log_results": False,
+    }
+
+
+@contextlib.asynccontextmanager
+async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
+    """A worker inside this process, over services that are open already; yields its task."""
+    worker = Worker(
+        **arq_settings(settings),
+        ctx=_context(services, settings),
+        handle_signals=False,
+    )
+    sweeper = asyncio.create_task(_sweep_for_ever(services))
+    running = asyncio.create_task(worker.async_run())
+    try:
+        yield running
+    finally:
+        for task in (sweeper, running):
+            task.cancel()
+        await asyncio.gather(sweeper, running, return_exceptions=True)
+        with contextlib.suppress(Exception):  # arq closes what is closed already
+            await worker.close()
+
+
+def _context(services: Services, settings: Settings) -> dict[str, Any]:
+    return {
+        "services": services,
+        "terms": Terms(lease=settings.lease_seconds, tries=settings.tries),
+    }
+
+
+async def _sweep_for_ever(services: Services) -> None:
+    while True:
+        try:
+            await sweep(services)
+        except AppError as error:
+            log.warning("sweep.failed code=%s", error.code)
+        await asyncio.sleep(SWEEP_SECONDS)
+
+
+# --- a process of its own ------------------------------------------------------------------------
+
+
+async def _start(context: dict[str, Any]) -> None:
+    settings = context["settings"]
+    stack = context["stack"] = AsyncExitStack()
+    services = await stack.enter_async_context(open_services(settings))
+    context |= _context(services, settings)
+    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services))
+    log.info("worker.started max_jobs=%d", settings.max_jobs)
+
+
+async def _stop(context: dict[str, Any]) -> None:
+    if sweeper := context.get("sweeper"):
+        sweeper.cancel()
+    await context["stack"].aclose()
+
+
+def _worker_settings() -> type:
+    settings = load()
+    if settings.queue_url.startswith("embedded:"):
+        raise Misconfigured(
+            "A worker of its own needs a queue that both reach: set HELIOGRAPH_QUEUE_URL to a "
+            "Redis or Valkey server, or run `make serve` for all in one process."
+        )
+    configure_logging(settings.log_level, settings.log_format)
+    options = {
+        **arq_settings(settings),
+        "ctx": {"settings": settings},
+        "on_startup": _start,
+        "on_shutdown": _stop,
+    }
+    return type("WorkerSettings", (), options)
+
+
+def __getattr__(name: str) -> Any:
+    """`WorkerSettings` is made when arq asks for it, so that an import reads no environment."""
+    if name == "WorkerSettings":
+        return _worker_settings()
+    raise AttributeError(name)
+
+
+if __name__ == "__main__":
+    from arq.worker import run_worker  # noqa: PLC0415  (only here)
+
+    try:
+        run_worker(_worker_settings())  # type: ignore[arg-type]  # arq types it as a Protocol class
+    except Misconfigured as error:
+        raise SystemExit(f"heliograph: {error.detail}") from None
