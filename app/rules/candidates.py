@@ -214,7 +214,9 @@ def _merge_short_names(gathering: Gathering) -> list[Found]:
     ends: dict[str, set[str]] = {}
     for longer, entry in found.items():
         parts = entry.name.split()
-        if len(parts) < 2 or entry.origin in ("quote", "row") or len(parts) > 4:
+        if not 2 <= len(parts) <= 4 or entry.origin in ("quote", "row"):
+            continue
+        if parts[0].rstrip(".").lower() in english()["courtesy"]:
             continue
         for part in {parts[-1], parts[0]}:
             ends.setdefault(key(part), set()).add(longer)
@@ -286,11 +288,14 @@ def _best_terms(gathering: Gathering, names: list[Found]) -> list[Found]:
     by_key = {key(entry.name): entry for entry in names}
     most = limit(reading.size)
     wanted = 2 + 0.012 * reading.size
+    short = reading.size <= SHORT_CHUNK
     kept: list[Found] = []
     for term in ranked:
-        few = len(names) + len(kept) < wanted
+        few = len(names) + len(kept) < wanted and (short or len(term.spots) > 1)
         if len(kept) >= most or term.score < (FILL_FLOOR if few else FLOOR):
-            break
+            if short or term.score < FILL_FLOOR:
+                break
+            continue
         known = by_key.get(key(term.name))
         if known:
             known.spots = sorted({*known.spots, *term.spots})

@@ -8,9 +8,10 @@ from typing import NamedTuple
 
 from app import words
 from app.rules.lexicon import english
-from app.rules.reading import Reading, class_of, is_shouting, singular, word_class
-from app.rules.tokens import JOINED, STOP, Sentence, Token
+from app.rules.reading import Reading, class_of, is_shouting, opens_quote, singular, word_class
+from app.rules.tokens import JOINED, Sentence, Token
 
+_WOMEN = frozenset({"mrs", "miss", "lady"})
 MAX_WORDS = 9
 MAX_CHARACTERS = 80
 FREQUENT = 20  # list score from which one common word with a capital is no name
@@ -93,15 +94,18 @@ def _capitals(reading: Reading, sentence: Sentence, blocked: frozenset[int]) -> 
                 and token.low not in reading.lower
                 and not words.is_stop_word(token.low)
             )
-        elif (
-            place == 0
-            or token.before >= STOP
-            or token.gap.endswith((": ", '"', "“", "«", "‘", " '", "\n'"))
-        ):
+        elif place == 0 or opens_quote(token):
             flags[place] = _starts_name(reading, tokens, place)
-        elif token.low in lists["pronoun"] and token.text != "US":
+        elif token.low in lists["pronoun"] and not _spelt_out(token):
             flags[place] = False
+        elif token.low == "al" and tokens[place - 1].low == "et":
+            flags[place - 1] = flags[place] = False
     return flags
+
+
+def _spelt_out(token: Token) -> bool:
+    """Whether a word is in capitals throughout: WHO and US are no pronouns."""
+    return len(token.text) > 1 and token.text.isupper()
 
 
 def _plainly_a_name(token: Token, shouting: bool) -> bool:
@@ -137,14 +141,20 @@ def _starts_name(reading: Reading, tokens: Sequence[Token], place: int) -> bool:
 
 def _lone_start(token: Token, follower: Token | None) -> bool:
     """A first word that is not seen elsewhere must look like a noun, be singular and not stand
-    before a noun or adjective."""
-    if class_of(token.low) != "N" or (
-        singular(token.low) != token.low and words.listed(singular(token.low))
-    ):
+    before a noun or adjective, nor be called out ("Hurrah!")."""
+    low = token.low
+    if class_of(low) != "N" or low in english()["adverb"] or low.endswith(_COMMON_ENDINGS):
+        return False
+    if singular(low) != low and words.listed(singular(low)):
         return False
     if follower is None or follower.before != JOINED or follower.cap:
-        return True
+        return follower is None or follower.gap[:1] not in ("!", "?", "-", "—")
     return word_class(follower) not in ("N", "n", "J") or follower.low in english()["connector"]
+
+
+_COMMON_ENDINGS = (
+    "tion", "sion", "ment", "ness", "ance", "ence", "ity", "ship", "ism", "hood", "ier", "iest",
+)  # fmt: skip
 
 
 # --- where a run ends ----------------------------------------------------------------------------
@@ -271,8 +281,12 @@ def _trimmed(tokens: Sequence[Token], first: int, last: int) -> Run | None:
         low = tokens[first].low
         if low in lists["courtesy"]:
             cues.append(("person", 4))
+            if low in _WOMEN and last - first == 2:
+                break  # Mrs. Cratchit is not Cratchit
         elif low not in lists["greeting"] and not (
-            words.is_stop_word(low) and (low != "the" or first == 0) and tokens[first].text != "US"
+            words.is_stop_word(low)
+            and (low != "the" or first == 0)
+            and not _spelt_out(tokens[first])
         ):
             break
         first += 1
@@ -280,7 +294,7 @@ def _trimmed(tokens: Sequence[Token], first: int, last: int) -> Run | None:
         last > first
         and not tokens[last - 1].number
         and (
-            (words.is_stop_word(tokens[last - 1].low) and tokens[last - 1].text != "US")
+            (words.is_stop_word(tokens[last - 1].low) and not _spelt_out(tokens[last - 1]))
             or not tokens[last - 1].cap
         )
     ):
@@ -314,6 +328,8 @@ def _lone_word_is_name(reading: Reading, sentence: Sentence, token: Token) -> bo
     if low in reading.lower and (kind or singular(low) in reading.lower):
         return False
     if not kind:
+        if low in english()["adverb"]:
+            return False
         stem = singular(low)
         return not (stem != low and words.score(stem) >= FREQUENT)
     return kind in ("N", "n") and words.score(low) < FREQUENT

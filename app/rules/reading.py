@@ -11,7 +11,7 @@ from typing import NamedTuple
 from app import words
 from app.rules.lexicon import english
 from app.rules.tables import Stretch, stretches
-from app.rules.tokens import Sentence, Token, sentences, whole
+from app.rules.tokens import STOP, Sentence, Token, sentences, whole
 
 _SAMPLE = 4000  # characters that decide the language
 _WORD = re.compile(r"[^\W\d_]+")
@@ -100,8 +100,13 @@ def _count(sentence: Sentence, lower: set[str], capital: Counter[str]) -> None:
         if not token.cap:
             if not token.number:
                 lower.add(token.low)
-        elif place and not sentence.heading and not shouting and token.gap != ': "':
+        elif place and not (sentence.heading or shouting or opens_quote(token)):
             capital[token.low] += 1
+
+
+def opens_quote(token: Token) -> bool:
+    """Whether the token starts a sentence inside another one."""
+    return token.before == STOP or token.gap.endswith((": ", '"', "“", "«", "‘", " '", "\n'", "`"))
 
 
 def is_shouting(sentence: Sentence) -> bool:

@@ -18,7 +18,7 @@ from app.rules.lexicon import english
 JOINED, SOFT, STOP, HARD = range(4)
 
 _LETTER = r"[^\W_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]"
-_INNER = r"[-‐‑/'’&+\u00ad]|[-\u00ad]\n[ \t]*(?=[a-z])|(?<![a-z]{2})\.(?=[A-Z])|\.(?=[a-z0-9])"
+_INNER = r"[-‐‑/'’&+\u00ad]|[-\u00ad]\n[ \t]*|(?<![a-z]{2})\.(?=[A-Z])|\.(?=[a-z0-9])"
 _TOKEN = re.compile(
     r"(?P<link>(?:https?://|www\.)[^\s<>\"\])]+|[\w.+-]+@[\w-]+\.[\w.-]+)"
     r"|(?P<initials>(?<![\w.])(?:[A-Za-z]\.){2,}(?![\w]))"
@@ -28,7 +28,6 @@ _TOKEN = re.compile(
 _SENTENCE_END = re.compile(r"[.!?…][)\]\"'’”»*_]*(?:\s|$)|[.!?…]['\"”’»]*[ \n]*[\"“«‘`]")
 _LINE_START = re.compile(r"\n[ \t]*(?:[-*•–▪◦+>|#]|\d{1,2}[.)])[ \t]")
 _CLOSERS = re.compile(r"[.!?…]+[)\]\"'’”»*_]*")
-_ESCAPED_BREAK = re.compile(r"\\[nrt](?=[A-Z\\\s(\d])")
 _SOFT_MARKS = re.compile(r"[^\s.'’*_]")
 
 
@@ -172,7 +171,7 @@ def _joined_lines(word: str) -> str:
     first, _, rest = word.partition("-\n")
     rest = rest.strip()
     whole = first + rest
-    compound = (
+    compound = not rest[:1].islower() or (
         words.listed(first.lower()) and words.listed(rest) and not words.listed(whole.lower())
     )
     return f"{first}-{rest}" if compound else whole
@@ -200,7 +199,7 @@ def _parting(gap: str, last: str, abbreviations: frozenset[str]) -> int:
         return JOINED
     if gap.count("\n") > 1 and "\n\n" in gap.replace(" ", "").replace("\t", "").replace("\r", ""):
         return HARD
-    if _LINE_START.search(gap) or _ESCAPED_BREAK.search(gap) or "|" in gap or "\x0c" in gap:
+    if _LINE_START.search(gap) or "|" in gap or "\x0c" in gap:
         return HARD
     if bare[0] == "." and bare in (".", ".\n") and (len(last) == 1 or last in abbreviations):
         return JOINED
