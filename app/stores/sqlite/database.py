@@ -25,6 +25,7 @@ _PRAGMAS = (
     "mmap_size = 268435456",
     "cache_size = -32768",
     "temp_store = memory",
+    "synchronous = normal",
 )
 
 Result = TypeVar("Result")
@@ -55,11 +56,17 @@ class SqliteDatabase:
         finally:
             await asyncio.shield(asyncio.to_thread(database._close))
 
-    async def write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    async def write(
+        self, work: Callable[[sqlite3.Connection], Result], *, durable: bool = False
+    ) -> Result:
         """`work` in a transaction that holds the write lock from its start. Once begun it ends as
-        a whole, even if the caller is cancelled."""
+        a whole, even if the caller is cancelled.
+
+        A power cut may take back the last transactions, in order, but none up to a `durable` one:
+        that is for what was promised to a caller, was paid for, or is followed by a deletion
+        elsewhere. It waits for the disk (about 3 ms, where others take a tenth of that)."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._writer, self._write, work)
+        return await loop.run_in_executor(self._writer, self._write, work, durable)
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """`work` on one snapshot."""
@@ -91,15 +98,16 @@ class SqliteDatabase:
         )
         self._connections.append(connection)
         connection.row_factory = sqlite3.Row
-        for line in (*_PRAGMAS, f"synchronous = {_SYNCHRONOUS}", pragma):
+        for line in (*_PRAGMAS, pragma):
             if line:
                 connection.execute(f"pragma {line}")
         return connection
 
-    def _write(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+    def _write(self, work: Callable[[sqlite3.Connection], Result], durable: bool) -> Result:
         connection = self._write_connection
         assert connection is not None, "the database is open"
         with _translated():
+            connection.execute(f"pragma synchronous = {'full' if durable else 'normal'}")
             connection.execute("begin immediate")
             try:
                 result = work(connection)
@@ -128,9 +136,6 @@ class SqliteDatabase:
         self._readers.shutdown()
         for connection in self._connections:
             connection.close()
-
-
-_SYNCHRONOUS = "full"  # an acknowledged upload outlives a power cut
 
 
 def _check_schema(connection: sqlite3.Connection) -> None:

@@ -54,7 +54,7 @@ class SqliteDocuments:
             open_job(connection, self._workspace, replace(job, document_id=document_id), now)
             return self._must_find(connection, document_id)
 
-        return await self._database.write(work)
+        return await self._database.write(work, durable=True)
 
     async def reopen(self, document_id: str, job: Job) -> Document:
         def work(connection: Connection) -> Document:
@@ -73,7 +73,7 @@ class SqliteDocuments:
             open_job(connection, self._workspace, replace(job, document_id=document_id), now)
             return self._must_find(connection, document_id)
 
-        return await self._database.write(work)
+        return await self._database.write(work, durable=True)
 
     async def get(self, document_id: str) -> Document:
         return await self._database.read(
@@ -194,7 +194,7 @@ class SqliteDocuments:
                 values,
             )
 
-        await self._database.write(work)
+        await self._database.write(work, durable=True)
 
     async def remove(self, document_id: str, job_id: str) -> None:
         def work(connection: Connection) -> None:
@@ -213,7 +213,7 @@ class SqliteDocuments:
             for sql in _REMOVE:
                 connection.execute(sql, values)
 
-        await self._database.write(work)
+        await self._database.write(work, durable=True)
 
     async def blob_in_use(self, blob_key: str) -> bool:
         columns = ("live_source", "live_text", "pending_source", "pending_text")

@@ -146,7 +146,7 @@ class SqliteJournal:
             now = self._database.clock()
             return row is not None and close_job(connection, job_id, state, now, error=error)
 
-        return await self._database.write(work)
+        return await self._database.write(work, durable=True)
 
     async def overdue(self, *, limit: int) -> list[Ticket]:
         rows = await self._database.rows(

@@ -43,7 +43,7 @@ class SqliteKeyring:
             except IntegrityError as error:
                 raise Conflict("There is already a key with this secret.") from error
 
-        await self._database.write(work)
+        await self._database.write(work, durable=True)
 
     async def all(self) -> list[ApiKey]:
         rows = await self._database.rows(f"select {_COLUMNS} from keys order by created_at, id", {})
@@ -54,7 +54,7 @@ class SqliteKeyring:
             deleted = connection.execute("delete from keys where id = :id", {"id": key_id})
             return deleted.rowcount == 1
 
-        return await self._database.write(work)
+        return await self._database.write(work, durable=True)
 
     async def workspaces(self) -> list[str]:
         # From name to name through the primary key, however many documents lie between.

@@ -100,7 +100,7 @@ class SqliteGraphWriter:
                 values,
             )
 
-        await self._database.write(work)
+        await self._database.write(work, durable=extraction.usage.llm_calls > 0)
 
     # --- evidence --------------------------------------------------------------------------------
 
