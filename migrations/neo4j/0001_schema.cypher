@@ -82,11 +82,12 @@ FOR ()-[r:RELATES]-() ON (r.workspace, r.unprofiled)
 
 CREATE INDEX relates_unindexed IF NOT EXISTS FOR ()-[r:RELATES]-() ON (r.workspace, r.unindexed)
 
-CREATE INDEX relates_source_unindexed IF NOT EXISTS
-FOR ()-[r:RELATES]-() ON (r.workspace, r.source, r.unindexed)
+// `renamed` is the revision with which an end got another name, until the vector has it.
+CREATE INDEX relates_source_renamed IF NOT EXISTS
+FOR ()-[r:RELATES]-() ON (r.workspace, r.source, r.renamed)
 
-CREATE INDEX relates_target_unindexed IF NOT EXISTS
-FOR ()-[r:RELATES]-() ON (r.workspace, r.target, r.unindexed)
+CREATE INDEX relates_target_renamed IF NOT EXISTS
+FOR ()-[r:RELATES]-() ON (r.workspace, r.target, r.renamed)
 
 // A relation that lost all evidence, until its vector is deleted.
 CREATE CONSTRAINT former_relation_key IF NOT EXISTS

@@ -6,7 +6,7 @@ import zlib
 from collections.abc import Sequence
 from dataclasses import replace
 
-from app.domain import Document, Job, Revision, Status, Usage
+from app.domain import Document, Job, Plan, Revision, Status, Usage
 from app.errors import Conflict, NotFound
 from app.ports import Filters
 from app.stores.neo4j.database import Database, Row, Transaction
@@ -53,25 +53,7 @@ class Neo4jDocuments:
                 known = await self._must_find(tx, document_id)
                 if known.job.id == job.id or already_has(known, revision):
                     return known
-            fields = fields_of(document_id, revision, seconds(locked["now"]))
-            await tx.run(
-                """
-                MATCH (d:Document {workspace: $workspace, id: $id})
-                SET d.name = $name, d.pending = $pending, d.pending_source = $source,
-                    d.pending_text = $text, d.updated_at = timestamp()
-                WITH d
-                CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) WHERE NOT f.live DETACH DELETE f }
-                UNWIND $fields AS field
-                CREATE (d)-[:HAS_FIELD]->(:Field {
-                    name: field[0], value: field[1], live: false,
-                    workspace: $workspace, document_id: $id
-                })
-                """,
-                workspace=self._workspace, id=document_id, name=revision.name,
-                pending=revision_json(revision), source=revision.source,
-                text=revision.text or None,
-                fields=[[field.name, field.value] for field in fields],
-            )  # fmt: skip
+            await self._put_pending(tx, document_id, revision, seconds(locked["now"]))
             await open_job(tx, self._workspace, replace(job, document_id=document_id))
             return await self._must_find(tx, document_id)
 
@@ -86,6 +68,8 @@ class Neo4jDocuments:
             known = await self._must_find(tx, document_id)
             if known.job.id == job.id:
                 return known
+            if job.plan is Plan.INGEST:
+                await self._resume(tx, known, job.id)
             await open_job(tx, self._workspace, replace(job, document_id=document_id))
             return await self._must_find(tx, document_id)
 
@@ -348,6 +332,48 @@ class Neo4jDocuments:
         if not rows:
             raise NotFound(f"There is no document {document_id}.")
         return document_of(rows[0])
+
+    async def _put_pending(
+        self, tx: Transaction, document_id: str, revision: Revision, uploaded_at: float
+    ) -> None:
+        fields = fields_of(document_id, revision, uploaded_at)
+        await tx.run(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id})
+            SET d.name = $name, d.pending = $pending, d.pending_source = $source,
+                d.pending_text = $text, d.updated_at = timestamp()
+            WITH d
+            CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) WHERE NOT f.live DETACH DELETE f }
+            UNWIND $fields AS field
+            CREATE (d)-[:HAS_FIELD]->(:Field {
+                name: field[0], value: field[1], live: false,
+                workspace: $workspace, document_id: $id
+            })
+            """,
+            workspace=self._workspace, id=document_id, name=revision.name,
+            pending=revision_json(revision), source=revision.source,
+            text=revision.text or None,
+            fields=[[field.name, field.value] for field in fields],
+        )  # fmt: skip
+
+    async def _resume(self, tx: Transaction, known: Document, job_id: str) -> None:
+        """Hand the chunks of the last ingest over to the one that repeats it, which may never put
+        them again. After a deletion that did not end, everything is to be read again."""
+        if known.job.plan is Plan.DELETE and known.pending is None:
+            await self._put_pending(tx, known.id, known.revision, known.created_at)
+        await tx.run(
+            """
+            MATCH (j:Job) USING INDEX j:Job(workspace, document_id, order)
+            WHERE j.workspace = $workspace AND j.document_id = $id AND j.order IS NOT NULL
+                AND j.plan = 'ingest'
+            WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT 1
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = $id
+                AND c.position IS NOT NULL AND c.job_id = j.id
+            SET c.job_id = $job
+            """,
+            workspace=self._workspace, id=known.id, job=job_id,
+        )  # fmt: skip
 
     async def _pending(self, tx: Transaction, document_id: str, job_id: str) -> Revision | None:
         """Lock the document and return its coming revision, unless the job no longer speaks

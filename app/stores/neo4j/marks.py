@@ -129,17 +129,25 @@ class Neo4jMarks:
                 RETURN collect([e.key, e.mentions = 0]) AS entity
             }
             CALL (mentioned) {
-                UNWIND mentioned AS e
-                CALL (e) {
-                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, unindexed)
-                    WHERE r.workspace = $workspace AND r.source = e.key AND r.unindexed = true
+                CALL (mentioned) {
+                    MATCH (:Document {workspace: $workspace, id: $document})
+                        -[:HAS_CHUNK]->()-[s:STATES]->()
+                    WITH DISTINCT s.relation AS key
+                    MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->() WHERE r.unindexed
+                    RETURN key
+                  UNION
+                    UNWIND mentioned AS e
+                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, renamed)
+                    WHERE r.workspace = $workspace AND r.source = e.key
+                        AND r.renamed IS NOT NULL AND r.unindexed
                     RETURN r.key AS key
                   UNION
-                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, unindexed)
-                    WHERE r.workspace = $workspace AND r.target = e.key AND r.unindexed = true
+                    UNWIND mentioned AS e
+                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, renamed)
+                    WHERE r.workspace = $workspace AND r.target = e.key
+                        AND r.renamed IS NOT NULL AND r.unindexed
                     RETURN r.key AS key
                 }
-                WITH DISTINCT key
                 RETURN collect([key, false]) AS relation
             }
             RETURN chunk, entity, relation
@@ -203,6 +211,7 @@ class Neo4jMarks:
                 MATCH ()-[x:RELATES {workspace: $workspace, key: row.key}]->() SET x.locked = true
                 WITH x, row WHERE x.indexed <= row.revision AND row.revision <= x.profiled
                 SET x.indexed = row.revision, x.digest = row.digest,
+                    x.renamed = CASE WHEN row.revision < x.renamed THEN x.renamed END,
                     x.unindexed = CASE WHEN row.revision < x.profiled THEN true END
             }
             """,

@@ -263,8 +263,8 @@ async def note_renamed(
             }
             WITH DISTINCT r WHERE NOT r.key IN $touched
             SET r.locked = true
-            WITH r, r.profiled = r.revision AS fresh
-            SET r.revision = r.revision + 1,
+            WITH r, r.profiled = r.revision AS fresh, r.revision + 1 AS revision
+            SET r.revision = revision, r.renamed = revision,
                 r.profiled = r.profiled + CASE WHEN fresh THEN 1 ELSE 0 END,
                 r.unindexed = CASE WHEN fresh THEN true ELSE r.unindexed END
             """,
