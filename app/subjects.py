@@ -178,7 +178,7 @@ def _derived(text: str) -> Subjects:
     if match := CJK_SUBJECT.match(text):
         name = match[1]
         return Subjects((name,)) if name[0] not in CJK_PRONOUNS else Subjects()
-    first, second = _opening(text)
+    first, second, own = _opening(text)
     if terms := _terms(first):
         return Subjects(_distinct(terms))
     verb = ENGLISH_VERB.search(first) or OTHER_VERB.search(first)
@@ -189,18 +189,22 @@ def _derived(text: str) -> Subjects:
     ends = [m.start() for m in (stop, verb) if m]
     phrase = first[: min(ends)] if ends else ""
     name = _clean(phrase)
+    if len(phrase) >= own or first[len(phrase) :].lstrip().startswith(":"):  # a greeting, a label
+        return Subjects()
     if not _is_subject(name, has_capitals=text != text.lower()):
         return Subjects()
     return _with_aliases(name, phrase, first, second)
 
 
-def _opening(text: str) -> tuple[str, str]:
-    """The first sentence (with the second, if it is short) and the one behind it."""
+def _opening(text: str) -> tuple[str, str, int]:
+    """The first sentence (with the second, if it is short), the one behind it, and the length of
+    the first alone."""
     sentences = _sentences(text)
     first = next(sentences, "")
-    if len(first) < SHORT_SENTENCE:
+    own = len(first)
+    if own < SHORT_SENTENCE:
         first = f"{first} {next(sentences, '')}".strip()
-    return first, next(sentences, "")
+    return first, next(sentences, ""), own
 
 
 def _sentences(text: str) -> Iterator[str]:
