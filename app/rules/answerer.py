@@ -30,8 +30,8 @@ from app.rules.sentences import Piece, pieces, stems
 from app.rules.wording import Wording, wording
 
 # Nothing is relevant below both. Tuned on 449 questions to their own corpora (0.2 % refused) and on
-# 290 to corpora about something else (90 % refused); questions that a corpus could answer but does not
-# look like answerable ones to any such measure.
+# 290 to corpora about something else (90 % refused). Questions that a corpus could answer, but does
+# not, look like answerable ones to any such measure.
 MIN_SUM, MIN_COSINE = 0.525, 0.45
 REMEMBERED_SENTENCES, REMEMBERED_CHUNKS = 4096, 256
 _YES_NO = re.compile(

@@ -15,6 +15,7 @@ MAX_WORDS = 4
 FLOOR = 2.2  # score of a term that is kept
 FILL_FLOOR = 0.8  # … where the chunk has few entities
 FREQUENT = 26
+TECHNICAL = 3.5  # factor for one-word names of substances and diseases
 UNLISTED = 2  # list score of a word that is not listed
 _NOUN = frozenset({"N", "n"})
 _INNER = frozenset({"N", "n", "J", "P", "G", "v"})
@@ -174,7 +175,21 @@ def _score(term: Term, longer: Counter[str]) -> float:
         score *= 0.55
         if words.score(term.name) >= FREQUENT:
             score *= 0.5
+        if is_technical(term.name):
+            score *= TECHNICAL
     return score * (1.2 if term.spots[0].sentence == 0 else 1)
+
+
+def is_technical(word: str) -> bool:
+    """Whether an unlisted word ends like the name of a substance or a disease."""
+    return len(word) > 6 and word.endswith(_TECHNICAL) and not words.listed(word)
+
+
+_TECHNICAL = (
+    "vir", "mab", "nib", "mide", "cillin", "mycin", "statin", "zole", "pril", "sartan", "quine", "xaban",
+    "parin", "platin", "taxel", "rubicin", "ciclib", "itis", "osis", "emia", "aemia", "oma", "pathy",
+    "plasty", "ectomy", "scopy", "ase",
+)  # fmt: skip
 
 
 def limit(size: int) -> int:

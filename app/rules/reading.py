@@ -140,7 +140,7 @@ def class_of(word: str) -> str:
     listed = words.word_class(word)
     if listed:
         return listed
-    if word in english()["pronoun"] or "'" in word or words.is_stop_word(word):
+    if "'" in word or words.is_stop_word(word) or word in english()["function"]:
         return "F"
     if word.endswith("ly") and len(word) > 4:
         return "R"

@@ -19,6 +19,8 @@ SHORT_DOCUMENT = 12  # sentences; in a shorter one the title is the subject thro
 NEAR, FAR = 8, 14  # tokens between neighbours
 TERM_DISCOUNT = 0.7  # for each end that is a term
 _VERBS = frozenset({"V", "D", "P", "v", "G"})
+IN_PASSING = 3.0
+_PERSONAL = frozenset({"he", "him", "his", "she", "her", "hers"})
 _COPULA = frozenset({"is", "was", "are", "were", "be"})
 _BACK = frozenset(
     {"film", "company", "album", "song", "book", "novel", "band", "city", "town", "team", "series"}
@@ -88,6 +90,8 @@ class _Linking:
             subject = self._subject(present, topic if back else None)
             if subject is not None:
                 found += self._of_sentence(index, subject, present)
+            if not back and topic is not None and _has_pronoun(sentence):
+                found += self._of_pronoun(index, topic, present)
             if self._title is None and not back:
                 topic = self._topic(present, topic)
         return found
@@ -128,6 +132,17 @@ class _Linking:
             if one.entity != other.entity
         ]
 
+    def _of_pronoun(self, index: int, topic: int, present: Sequence[_Mention]) -> list[_Pair]:
+        """A pronoun within the sentence may be the topic: weak pairs with the names beside it."""
+        if any(mention.entity == topic for mention in present):
+            return []
+        unnamed = _Mention(-1, 0, topic)
+        return [
+            self._pair(index, unnamed, mention, neighbours=False)._replace(strength=IN_PASSING)
+            for mention in present
+            if self._entities[mention.entity].origin != "term"
+        ]
+
     def _pair(self, index: int, one: _Mention, other: _Mention, *, neighbours: bool) -> _Pair:
         sentence = self._reading.sentences[index]
         if one.first > other.first:
@@ -160,6 +175,10 @@ def _refers_back(sentence: Sentence) -> bool:
     if tokens[0].low in english()["starter"] and tokens[0].low not in ("this", "these"):
         return True
     return len(tokens) > 1 and tokens[0].low in ("the", "this") and tokens[1].low in _BACK
+
+
+def _has_pronoun(sentence: Sentence) -> bool:
+    return any(token.low in _PERSONAL for token in sentence.tokens)
 
 
 def _row_pairs(sentence: Sentence, index: int, present: Sequence[_Mention]) -> list[_Pair]:
