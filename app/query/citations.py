@@ -156,9 +156,9 @@ def _citation(claim: str, source: Source) -> Citation:
 def best_quote(claim: str, text: str) -> tuple[int, int, float]:
     """Start and end of the slice of the text that supports the claim best, and the share of the
     claim's terms, rare ones counting more, that it holds; 1 if the claim quotes it."""
-    if claim and (exact := _exact(claim, text)):
-        return (*exact, 1.0)
     candidates = [one for one in sentences(text) if one.text.strip()]
+    if claim and (exact := _exact(claim, text)):
+        return (*_whole(exact, candidates, text), 1.0)
     if not candidates:
         return 0, min(len(text), QUOTE), 0.0
     bags = [set(terms(one.text)) for one in candidates]
@@ -175,6 +175,13 @@ def _exact(claim: str, text: str) -> tuple[int, int] | None:
     pattern = r"\s+".join(re.escape(word) for word in claim.split())
     match = re.search(pattern, text)
     return match.span() if match else None
+
+
+def _whole(span: tuple[int, int], parts: Sequence[Sentence], text: str) -> tuple[int, int]:
+    """The sentences that a quoted part belongs to, unless they are too long."""
+    start = max((part.start for part in parts if part.start <= span[0]), default=span[0])
+    end = min((part.end for part in parts if part.end >= span[1]), default=span[1])
+    return _trimmed(text, start, end) if end - start <= QUOTE else span
 
 
 def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
