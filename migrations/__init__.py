@@ -19,6 +19,7 @@ from app.errors import Misconfigured, Unavailable
 from app.settings import local_path
 
 LOCK_SECONDS = 60.0  # how long to wait for another process that migrates
+SQLITE_FILES = Path(__file__).parent / "sqlite"
 NEO4J_SCHEMES = ("neo4j", "bolt")
 
 
@@ -76,8 +77,8 @@ def pending(known: list[Migration], applied: dict[int, str]) -> list[Migration]:
     return [migration for migration in known if migration.number not in applied]
 
 
-def migrate_sqlite(path: Path) -> list[str]:
-    known = files(Path(__file__).parent / "sqlite", ".sql")
+def migrate_sqlite(path: Path, folder: Path = SQLITE_FILES) -> list[str]:
+    known = files(folder, ".sql")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(path, timeout=LOCK_SECONDS, isolation_level=None)) as database:

@@ -172,10 +172,9 @@ class SqliteGraphReader:
         among = _among(documents)
 
         def work(connection: Connection) -> list[EntityLinks]:
-            def ids(seq: int, limit: int, condition: str = "") -> tuple[str, ...]:
+            def ids(seq: int, limit: int, which: str) -> tuple[str, ...]:
                 rows = connection.execute(
-                    f"select chunk_id, document_id from mentions where entity = ? {condition}"
-                    " order by chunk_id",
+                    f"select chunk_id, document_id from mentions {which} order by chunk_id",
                     (seq,),
                 )
                 return tuple(row["chunk_id"] for row in islice(among(rows), limit))
@@ -183,7 +182,8 @@ class SqliteGraphReader:
             links = [
                 EntityLinks(
                     row["key"], row["name"], row["mentions"],
-                    ids(row["seq"], chunks), ids(row["seq"], about, "and about = 1"),
+                    ids(row["seq"], chunks, "where entity = ?"),
+                    ids(row["seq"], about, _ABOUT),
                 )
                 for row in self._by_key(connection, _ENTITIES, keys)
             ]  # fmt: skip
@@ -250,6 +250,7 @@ class SqliteGraphReader:
                 for row in self._by_key(connection, sql, keys):
                     rows = connection.execute(
                         f"select description, document_id from {table}"
+                        f" indexed by {table}_described"
                         f" where {column} = ? and description <> '' order by chunk_id",
                         (row["seq"],),
                     )
@@ -309,6 +310,7 @@ _EVIDENCE = {
     Kind.ENTITY: (_ENTITIES, "mentions", "entity"),
     Kind.RELATION: (_RELATIONS, "assertions", "relation"),
 }
+_ABOUT = "indexed by mentions_about where entity = ? and about = 1"
 _MENTIONS = (
     "select m.chunk_id, m.document_id, m.name, m.kind, m.description"
     " from entities e cross join mentions m"

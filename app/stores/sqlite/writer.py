@@ -171,6 +171,7 @@ class SqliteGraphWriter:
                     _supported(kind, stale)
                     if document_id
                     else f"select x.key from {TABLES[kind]} x"
+                    f" indexed by {TABLES[kind]}_unprofiled"
                     f" where x.workspace = :workspace and {stale} order by x.key",
                     self._bound(document_id),
                 )
@@ -204,21 +205,23 @@ class SqliteGraphWriter:
         stale = "(x.mentions = 0 or x.indexed < x.profiled)"
         bound = self._bound(document_id)
         if document_id:
-            chunks = "and document_id = :document"
+            chunks, order = "and document_id = :document", "id"
             queries = {
                 Kind.ENTITY: _supported(Kind.ENTITY, stale),
                 Kind.RELATION: _supported(Kind.RELATION, stale, _OF_ENDS),
             }
         else:
-            chunks = ""
+            chunks, order = "", "document_id, id"
             queries = {
                 kind: f"select x.key, x.mentions = 0 as gone from {table} x"
+                f" indexed by {table}_unindexed"
                 f" where x.workspace = :workspace and {stale} order by x.key"
                 for kind, table in TABLES.items()
             }
         queries[Kind.CHUNK] = (
-            "select id as key, gone from chunks where workspace = :workspace"
-            f" and (gone = 1 or (live = 1 and indexed = 0)) {chunks} order by id"
+            "select id as key, gone from chunks indexed by chunks_unindexed"
+            " where workspace = :workspace and (gone = 1 or (live = 1 and indexed = 0))"
+            f" {chunks} order by {order}"
         )
 
         def work(connection: Connection) -> list[Stale]:
