@@ -85,7 +85,7 @@ def media_type_of(name: str, declared: str, data: bytes) -> str:
         found = guess if guess in _PACKAGES else ""
     elif guess in (PDF, EPUB, *_PACKAGES):
         found = guess  # the parser says what is broken about it
-    elif head.startswith(_FOREIGN) or not _looks_like_text(data):
+    elif head.startswith(_FOREIGN) or not (guess or _looks_like_text(data)):
         found = ""
     else:
         found = guess or (HTML if _looks_like_html(head) else TEXT)
@@ -132,7 +132,7 @@ def _looks_like_text(data: bytes) -> bool:
         control = sum(byte < 32 and byte not in b"\t\n\r\f\x0b\x1b\x08" for byte in sample[:4096])
         return sample.startswith(_UNICODE_MARKS) or control <= len(sample[:4096]) // 20
     even, odd = sample[0::2].count(0), sample[1::2].count(0)
-    return max(even, odd) > len(sample) // 5 and min(even, odd) * 8 < max(even, odd)
+    return max(even, odd) * 4 > len(sample) and min(even, odd) * 8 < max(even, odd)
 
 
 def _looks_like_html(head: bytes) -> bool:

@@ -145,6 +145,7 @@ def _workspace(scope: Scope) -> Callable[..., Awaitable[Workspace]]:
         x_workspace: Annotated[
             str | None,
             Header(
+                alias="X-Workspace",
                 description="Workspace to use, where a key may use several.",
                 pattern=WORKSPACE,
                 examples=["default"],

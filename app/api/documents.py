@@ -15,8 +15,9 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 from app.api import estimates, ingestion, uploads
 from app.api.deps import Deployed, DocumentId, JsonOnly, Readable, Writable
 from app.api.events import EventStream
-from app.api.fields import Body, FilterBody, filters_of
+from app.api.fields import Body, FilterBody
 from app.api.jobs import follow
+from app.api.openapi import UPLOAD
 from app.api.problems import responses
 from app.api.schemas import (
     AcceptedBody,
@@ -38,73 +39,6 @@ router = APIRouter(tags=["documents"])
 
 Limit = Annotated[int, Query(ge=1, le=500, description="Entries on a page.")]
 Cursor = Annotated[str | None, Query(max_length=1024, description="`next` of the page before.")]
-
-_UPLOAD: dict[str, Any] = {
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {
-                "schema": {
-                    "anyOf": [
-                        {"$ref": "#/components/schemas/TextBody"},
-                        {"$ref": "#/components/schemas/TextsBody"},
-                    ]
-                },
-                "examples": {
-                    "one": {
-                        "summary": "One text",
-                        "value": {
-                            "id": "carol",
-                            "name": "carol.txt",
-                            "text": "Marley was dead: to begin with.",
-                            "metadata": {"author": "Charles Dickens", "year": 1843},
-                        },
-                    },
-                    "several": {
-                        "summary": "Several texts",
-                        "value": {
-                            "documents": [
-                                {"name": "a.md", "text": "# Amber\nAmber is fossil resin."},
-                                {"name": "b.md", "text": "# Basalt\nBasalt is a volcanic rock."},
-                            ]
-                        },
-                    },
-                },
-            },
-            "multipart/form-data": {
-                "schema": {
-                    "type": "object",
-                    "required": ["files"],
-                    "additionalProperties": False,
-                    "properties": {
-                        "files": {
-                            "type": "array",
-                            "minItems": 1,
-                            "items": {"type": "string", "format": "binary"},
-                            "description": "The files; repeat the field for several.",
-                        },
-                        "id": {
-                            "type": "array",
-                            "items": {"type": "string", "minLength": 1, "maxLength": 128},
-                            "description": "Your own ids, one for each file in their order.",
-                        },
-                        "metadata": {
-                            "type": "string",
-                            "contentMediaType": "application/json",
-                            "description": "A flat JSON object, for all files.",
-                            "examples": ['{"author": "Charles Dickens"}'],
-                        },
-                        "date": {
-                            "type": "string",
-                            "description": "ISO 8601 date of the content, for all files.",
-                            "examples": ["1843-12-19"],
-                        },
-                    },
-                },
-            },
-        },
-    }
-}
 
 
 class CountsBody(BaseModel):
@@ -140,7 +74,7 @@ class DeletionListBody(BaseModel):
     "/documents",
     status_code=202,
     summary="Upload documents",
-    openapi_extra=_UPLOAD,
+    openapi_extra=UPLOAD,
     responses=responses(400, 401, 403, 409, 413, 415, 422, 503),
 )
 async def upload_documents(
@@ -180,7 +114,7 @@ async def upload_documents(
 @router.post(
     "/documents/estimate",
     summary="Estimate what an upload would cost",
-    openapi_extra=_UPLOAD,
+    openapi_extra=UPLOAD,
     responses=responses(400, 401, 403, 413, 415, 422),
 )
 async def estimate_upload(
@@ -223,7 +157,7 @@ def _filters(text: str | None) -> Filters | None:
     if not text:
         return None
     try:
-        return filters_of(_FILTERS.validate_python(orjson.loads(text)))
+        return _FILTERS.validate_python(orjson.loads(text))
     except orjson.JSONDecodeError:
         fault = {"type": "value_error", "loc": ("query", "filters"), "msg": "must be a JSON object"}
         raise RequestValidationError([fault]) from None

@@ -14,7 +14,6 @@ from pydantic import (
     ConfigDict,
     Field,
     StringConstraints,
-    model_validator,
 )
 
 from app.domain import Metadata, Scalar
@@ -24,6 +23,10 @@ MAX_NAME = 1024
 MAX_METADATA_FIELDS = 64
 # Words that stand for a route where an id could stand, and path parts that clients resolve.
 _RESERVED_IDS = frozenset({"counts", "estimate", "delete", ".", ".."})
+
+_SCALAR_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "string", "maxLength": 1024}, {"type": ["number", "boolean"]}]
+}
 
 
 class Body(BaseModel):
@@ -132,11 +135,11 @@ MetadataBody = Annotated[
         examples=[{"author": "Charles Dickens", "year": 1843, "tags": ["novella"]}],
         json_schema_extra={
             "maxProperties": MAX_METADATA_FIELDS,
+            "propertyNames": {"minLength": 1, "maxLength": 64},
             "additionalProperties": {
                 "anyOf": [
-                    {"type": ["string", "number", "boolean"]},
-                    {"type": "array", "maxItems": 64,
-                     "items": {"type": ["string", "number", "boolean"]}},
+                    *_SCALAR_SCHEMA["anyOf"],
+                    {"type": "array", "maxItems": 64, "items": _SCALAR_SCHEMA},
                 ]
             },
         },
@@ -145,58 +148,64 @@ MetadataBody = Annotated[
 ]  # fmt: skip
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
-_Value = Annotated[str, Field(max_length=1024)] | bool | int | float
-_Bound = Annotated[str, Field(max_length=1024)] | Annotated[float, Field(allow_inf_nan=False)]
+_BOUND_SCHEMA: dict[str, Any] = {
+    "anyOf": [{"type": "string", "maxLength": 1024}, {"type": "number"}]
+}
+_BOUNDS = ("gte", "gt", "lte", "lt")
+MAX_ANY_OF = 1000
 
 
-class RangeBody(Body):
-    """A range; strings compare by code point, so ISO dates work."""
-
-    gte: _Bound | None = Field(None, description="At least.")
-    gt: _Bound | None = Field(None, description="More than.")
-    lte: _Bound | None = Field(None, description="At most.")
-    lt: _Bound | None = Field(None, description="Less than.")
-
-    @model_validator(mode="after")
-    def _has_a_bound(self) -> RangeBody:
-        if not self.model_fields_set:
-            raise ValueError("a range needs gte, gt, lte or lt")
-        return self
-
-
-def _check_filters(value: dict[str, Any]) -> dict[str, Any]:
+def check_filters(value: Mapping[str, Any]) -> dict[str, Any]:
+    """Conditions on metadata (`app.ports.Filters`); ValueError says which is wrong."""
+    if len(value) > 16:
+        raise ValueError("at most 16 conditions")
     for name, condition in value.items():
-        if isinstance(condition, RangeBody):
-            continue
-        for one in condition if isinstance(condition, list) else [condition]:
-            _check_scalar(name, one)
-    return value
+        if not name or len(name) > 64 or has_control(name):
+            raise ValueError(f"{name[:64]!r} is no field name: 1 to 64 characters")
+        if isinstance(condition, Mapping):
+            _check_range(name, condition)
+        elif isinstance(condition, list):
+            if not 0 < len(condition) <= MAX_ANY_OF:
+                raise ValueError(f"{name}: a list has 1 to {MAX_ANY_OF} values, any of which match")
+            for one in condition:
+                _check_scalar(name, one)
+        else:
+            _check_scalar(name, condition)
+    return dict(value)
+
+
+def _check_range(name: str, bounds: Mapping[str, Any]) -> None:
+    if not bounds or set(bounds) - set(_BOUNDS):
+        raise ValueError(f"{name}: a range has the bounds {', '.join(_BOUNDS)}, and at least one")
+    for bound in bounds.values():
+        _check_scalar(name, bound)
+        if isinstance(bound, bool):
+            raise ValueError(f"{name}: a bound is a string or a number")
 
 
 FilterBody = Annotated[
-    dict[
-        Annotated[str, Field(min_length=1, max_length=64)],
-        _Value | Annotated[list[_Value], Field(max_length=1000)] | RangeBody,
-    ],
+    dict[str, Any],
     Field(
-        max_length=16,
         description="Only documents that meet all conditions. A field is one of the metadata, or "
         "`document_id`, `name`, `date`. A value must be equal, a list means any of, an object is "
-        "a range.",
+        "a range (strings compare by code point, so ISO dates work).",
         examples=[{"author": "Charles Dickens", "year": {"gte": 1840, "lt": 1850}}],
+        json_schema_extra={
+            "maxProperties": 16,
+            "propertyNames": {"minLength": 1, "maxLength": 64},
+            "additionalProperties": {
+                "anyOf": [
+                    *_SCALAR_SCHEMA["anyOf"],
+                    {"type": "array", "minItems": 1, "maxItems": MAX_ANY_OF,
+                     "items": _SCALAR_SCHEMA},
+                    {"type": "object", "minProperties": 1, "additionalProperties": False,
+                     "properties": dict.fromkeys(_BOUNDS, _BOUND_SCHEMA)},
+                ]
+            },
+        },
     ),
-    AfterValidator(_check_filters),
-]
-
-
-def filters_of(body: Mapping[str, Any]) -> dict[str, Any]:
-    """Filters as `app.ports.Filters`."""
-    return {
-        name: condition.model_dump(exclude_none=True)
-        if isinstance(condition, RangeBody)
-        else condition
-        for name, condition in body.items()
-    }
+    AfterValidator(check_filters),
+]  # fmt: skip
 
 
 def date_of(given: str, metadata: Metadata) -> str:

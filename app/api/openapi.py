@@ -30,6 +30,74 @@ TAGS = [
     {"name": "operations", "description": "Health and counters; no key needed."},
 ]
 
+# `POST /documents` reads its body itself, since it takes two content types.
+UPLOAD: dict[str, Any] = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "application/json": {
+                "schema": {
+                    "anyOf": [
+                        {"$ref": "#/components/schemas/TextBody"},
+                        {"$ref": "#/components/schemas/TextsBody"},
+                    ]
+                },
+                "examples": {
+                    "one": {
+                        "summary": "One text",
+                        "value": {
+                            "id": "carol",
+                            "name": "carol.txt",
+                            "text": "Marley was dead: to begin with.",
+                            "metadata": {"author": "Charles Dickens", "year": 1843},
+                        },
+                    },
+                    "several": {
+                        "summary": "Several texts",
+                        "value": {
+                            "documents": [
+                                {"name": "a.md", "text": "# Amber\nAmber is fossil resin."},
+                                {"name": "b.md", "text": "# Basalt\nBasalt is a volcanic rock."},
+                            ]
+                        },
+                    },
+                },
+            },
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["files"],
+                    "additionalProperties": False,
+                    "properties": {
+                        "files": {
+                            "type": "array",
+                            "minItems": 1,
+                            "items": {"type": "string", "format": "binary"},
+                            "description": "The files; repeat the field for several.",
+                        },
+                        "id": {
+                            "type": "array",
+                            "items": {"type": "string", "minLength": 1, "maxLength": 128},
+                            "description": "Your own ids, one for each file in their order.",
+                        },
+                        "metadata": {
+                            "type": "string",
+                            "contentMediaType": "application/json",
+                            "description": "A flat JSON object, for all files.",
+                            "examples": ['{"author": "Charles Dickens"}'],
+                        },
+                        "date": {
+                            "type": "string",
+                            "description": "ISO 8601 date of the content, for all files.",
+                            "examples": ["1843-12-19"],
+                        },
+                    },
+                },
+            },
+        },
+    }
+}
+
 _REF = "#/components/schemas/{model}"
 
 

@@ -123,13 +123,7 @@ def of_faults(faults: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def _place(loc: Sequence[str | int]) -> str:
-    # Pydantic names the branches of a union after its types; callers know only the field.
-    parts = [str(part) for part in loc if isinstance(part, int) or not _is_branch(part)]
-    return ".".join(parts)[:200]
-
-
-def _is_branch(part: str) -> bool:
-    return "[" in part or part in ("str", "int", "float", "bool", "constrained-str", "RangeBody")
+    return ".".join(str(part) for part in loc)[:200]
 
 
 def _message(fault: Mapping[str, Any]) -> str:

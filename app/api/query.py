@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from app.api import problems
 from app.api.deps import Deployed, JsonOnly, Readable
 from app.api.events import Event, EventStream
-from app.api.fields import Body, FilterBody, Words, filters_of
+from app.api.fields import Body, FilterBody, Words
 from app.api.problems import responses
 from app.api.schemas import UsageBody
 from app.domain import Budget, Citation, Context, Keywords, Mode, Question, Turn, Usage
@@ -34,6 +34,9 @@ NO_MODEL = (
     "Set HELIOGRAPH_LLM_URL to have answers written."
 )
 
+QueryText = Annotated[
+    str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY)
+]
 _DEFAULT = Question("")
 _BUDGET = Budget()
 
@@ -70,9 +73,9 @@ class BudgetBody(Body):
 class QuestionBody(Body):
     """A question and how to answer it."""
 
-    query: Annotated[str, StringConstraints(min_length=1, max_length=MAX_QUERY, pattern=r"\S")] = (
-        Field(description="The question.", examples=["What was Scrooge's partner called?"])
-    )
+    query: Annotated[
+        str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY)
+    ] = Field(description="The question.", examples=["What was Scrooge's partner called?"])
     mode: Mode = Field(Mode.MIX, description="How to retrieve.")
     top_k: int = Field(
         _DEFAULT.top_k, ge=1, le=200, description="Entities and relations to retrieve."
@@ -111,7 +114,7 @@ class QuestionBody(Body):
         if history and history[-1] == Turn("user", self.query):
             history.pop()
         return Question(
-            text=self.query.strip(),
+            text=self.query,
             mode=self.mode,
             top_k=self.top_k,
             chunk_top_k=self.chunk_top_k,
@@ -306,7 +309,7 @@ async def context(body: QuestionBody, workspace: Readable, deployed: Deployed) -
 async def _question(body: QuestionBody, workspace: Workspace) -> Question:
     if not body.filters:
         return body.question(None)
-    found = await workspace.documents.matching(filters_of(body.filters), limit=MAX_MATCHES + 1)
+    found = await workspace.documents.matching(body.filters, limit=MAX_MATCHES + 1)
     if len(found) > MAX_MATCHES:
         raise Invalid(
             f"More than {MAX_MATCHES:,} documents meet these filters; narrow them.",

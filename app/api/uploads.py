@@ -15,6 +15,7 @@ from fastapi import Request
 from fastapi.exceptions import RequestValidationError
 from pydantic import Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
+from starlette.formparsers import MultiPartException, MultiPartParser
 
 from app.api.fields import (
     MAX_NAME,
@@ -127,20 +128,21 @@ def _of_json(body: bytes, workspace: str, settings: Settings) -> list[Upload]:
             [{**fault, "loc": ("body", *fault["loc"])} for fault in faults]
         ) from None
     _few_enough(len(texts), settings)
-    return [_of_text(text, place, workspace, settings) for place, text in enumerate(texts)]
+    uploads = [
+        _of_text(text, f"body.documents.{place}" if several else "body", workspace)
+        for place, text in enumerate(texts)
+    ]
+    _small_enough(sum(len(upload.data) for upload in uploads), settings)
+    return uploads
 
 
-def _of_text(body: TextBody, place: int, workspace: str, settings: Settings) -> Upload:
+def _of_text(body: TextBody, place: str, workspace: str) -> Upload:
     if not body.text.strip():
-        raise Invalid(f"The text of document {place + 1} is blank.", code="empty")
-    data = body.text.encode()
-    _small_enough(len(data), settings)
+        raise Invalid(f"The text of {place} is blank.", code="empty")
     name = _CONTROL.sub(" ", body.name).strip()
-    date = _field(
-        f"body.documents.{place}.metadata", lambda: date_of(body.date or "", body.metadata)
-    )
+    date = _field(f"{place}.metadata.date", lambda: date_of(body.date or "", body.metadata))
     return _upload(
-        workspace, body.id, data,
+        workspace, body.id, body.text.encode(),
         name=name, media_type=text_type_of(name), metadata=body.metadata, date=date,
     )  # fmt: skip
 
@@ -149,30 +151,61 @@ def _of_text(body: TextBody, place: int, workspace: str, settings: Settings) -> 
 
 
 async def _of_form(request: Request, workspace: str, settings: Settings) -> list[Upload]:
-    most = settings.max_documents_per_request
-    async with request.form(max_files=most, max_fields=most + 8) as form:
-        files = [one for one in form.getlist("files") if isinstance(one, UploadFile)]
-        _only_known_fields(form)
-        if not files:
-            raise Invalid("The form has no file; send each in a field `files`.", code="no_files")
-        ids = _ids(form, len(files))
-        metadata = _field("body.metadata", lambda: _metadata(form.get("metadata")))
-        given = _field("body.date", lambda: _date(form.get("date")))
-        date = _field("body.metadata.date", lambda: date_of(given, metadata))
-        uploads, total = [], 0
-        for file, own_id in zip(files, ids, strict=True):
-            data = await file.read()
-            total += len(data)
-            _small_enough(total, settings)
-            name = file_name(file.filename or "")
-            if not data:
-                raise Invalid(f"{name or 'A file'} is empty.", code="empty")
-            media_type = media_type_of(name, file.content_type or "", data)
-            upload = _upload(
-                workspace, own_id, data,
-                name=name, media_type=media_type, metadata=metadata, date=date,
-            )  # fmt: skip
-            uploads.append(upload)
+    form = await _form(request, settings.max_documents_per_request)
+    try:
+        return await _of_fields(form, workspace, settings)
+    finally:
+        await form.close()
+
+
+async def _form(request: Request, most: int) -> FormData:
+    parser = _WholeForm(request.headers, request.stream(), max_files=most, max_fields=most + 8)
+    try:
+        form = await parser.parse()
+    except MultiPartException as error:
+        raise Invalid(f"The form cannot be read: {error.message}", code="malformed_body") from None
+    if not parser.ended:
+        parser.close()
+        raise Invalid("The form breaks off before its end.", code="malformed_body")
+    return form
+
+
+class _WholeForm(MultiPartParser):
+    """Starlette's parser takes a form that breaks off for a shorter one; this one can tell."""
+
+    ended = False
+
+    def on_end(self) -> None:
+        self.ended = True
+
+    def close(self) -> None:
+        for file in self._files_to_close_on_error:
+            file.close()
+
+
+async def _of_fields(form: FormData, workspace: str, settings: Settings) -> list[Upload]:
+    files = [one for one in form.getlist("files") if isinstance(one, UploadFile)]
+    _only_known_fields(form)
+    if not files:
+        raise Invalid("The form has no file; send each in a field `files`.", code="no_files")
+    ids = _ids(form, len(files))
+    metadata = _field("body.metadata", lambda: _metadata(form.get("metadata")))
+    given = _field("body.date", lambda: _date(form.get("date")))
+    date = _field("body.metadata.date", lambda: date_of(given, metadata))
+    uploads, total = [], 0
+    for file, own_id in zip(files, ids, strict=True):
+        data = await file.read()
+        total += len(data)
+        _small_enough(total, settings)
+        name = file_name(file.filename or "")
+        if not data:
+            raise Invalid(f"{name or 'A file'} is empty.", code="empty")
+        media_type = media_type_of(name, file.content_type or "", data)
+        upload = _upload(
+            workspace, own_id, data,
+            name=name, media_type=media_type, metadata=metadata, date=date,
+        )  # fmt: skip
+        uploads.append(upload)
     return uploads
 
 
