@@ -10,6 +10,7 @@ import zlib
 from lxml import etree
 from lxml.etree import _Element
 
+from app.errors import Unparsable
 from workers.parsing.refusals import refusal
 
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
@@ -71,7 +72,13 @@ def xml(data: bytes) -> _Element:
     try:
         return etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
-        raise refusal("damaged") from error
+        raise unreadable(error) from error
+
+
+def unreadable(error: etree.XMLSyntaxError) -> Unparsable:
+    """libxml2 reports a failed allocation as a syntax error of its own."""
+    exhausted = error.code == etree.ErrorTypes.ERR_NO_MEMORY
+    return refusal("too_complex" if exhausted else "damaged")
 
 
 def local(element: _Element) -> str:

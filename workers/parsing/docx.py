@@ -42,7 +42,7 @@ def parse_docx(data: bytes, limits: Limits) -> Parsed:
     builder = Builder(limits)
     reader = _Reader(
         builder,
-        _levels(archive, related),
+        _styles(archive, related),
         _notes(archive, related, "footnotes") | _notes(archive, related, "endnotes"),
         _comments(archive, related),
     )
@@ -69,30 +69,43 @@ def _margins(archive: Archive, related: dict[str, list[str]], kind: str, builder
             builder.block(text)
 
 
-def _levels(archive: Archive, related: dict[str, list[str]]) -> dict[str, int]:
-    """Style id -> heading level, through the styles that it is based on."""
+@dataclass(frozen=True, slots=True)
+class _Styles:
+    levels: dict[str, int]  # style id -> heading level
+    lists: frozenset[str]  # ids of the styles of list items
+
+
+def _styles(archive: Archive, related: dict[str, list[str]]) -> _Styles:
+    """What styles say themselves, or those that they are based on."""
     if not related.get("styles"):
-        return {}
-    based: dict[str, str] = {}
+        return _Styles({}, frozenset())
+    styles = list(archive.xml(related["styles"][0]).iter(f"{_W}style"))
+    based = {style.get(f"{_W}styleId", ""): _value(style, "basedOn") for style in styles}
+    own_level = {style.get(f"{_W}styleId", ""): _level_of(style) for style in styles}
+    own_list = {
+        style.get(f"{_W}styleId", "")
+        for style in styles
+        if style.find(f"{_W}pPr/{_W}numPr") is not None
+    }
     levels: dict[str, int] = {}
-    for style in archive.xml(related["styles"][0]).iter(f"{_W}style"):
-        key = style.get(f"{_W}styleId", "")
-        based[key] = _value(style, "basedOn")
-        name = _value(style, "name")
-        outline = _value(style, "pPr/{w}outlineLvl")
-        if found := _HEADING_NAME.match(name):
-            levels[key] = int(found[1])
-        elif name.lower() == "title":
-            levels[key] = 1
-        elif outline.isdigit() and int(outline) < 9:
-            levels[key] = int(outline) + 1
+    lists: set[str] = set()
     for key in based:
         chain = [key]
-        while chain[-1] not in levels and based.get(chain[-1]) and len(chain) < 12:
+        while based.get(chain[-1]) and len(chain) < 12:
             chain.append(based[chain[-1]])
-        if chain[-1] in levels:
-            levels[key] = levels[chain[-1]]
-    return levels
+        levels[key] = next((own_level[one] for one in chain if own_level.get(one)), 0)
+        if own_list.intersection(chain):
+            lists.add(key)
+    return _Styles(levels, frozenset(lists))
+
+
+def _level_of(style: _Element) -> int:
+    name, outline = _value(style, "name"), _value(style, "pPr/{w}outlineLvl")
+    if found := _HEADING_NAME.match(name):
+        return int(found[1])
+    if name.lower() == "title":
+        return 1
+    return int(outline) + 1 if outline.isdigit() and int(outline) < 9 else 0
 
 
 def _value(element: _Element, path: str) -> str:
@@ -171,7 +184,7 @@ _SIGNS = {"tab": "\t", "br": "\n", "cr": "\n", "noBreakHyphen": "-", "ptab": "\t
 @dataclass(slots=True)
 class _Reader:
     builder: Builder
-    levels: dict[str, int]
+    styles: _Styles
     notes: dict[str, str]
     comments: dict[str, str]
     in_list: bool = False
@@ -192,7 +205,7 @@ class _Reader:
     def _paragraph(self, element: _Element) -> None:
         paragraph = _Paragraph().read(element)
         level = self._level(element)
-        listed = element.find(f"{_W}pPr/{_W}numPr") is not None and not level
+        listed = not level and self._listed(element)
         if paragraph.text and level:
             self.builder.heading(paragraph.text, level)
         elif paragraph.text:
@@ -206,7 +219,11 @@ class _Reader:
         own = _value(element, "pPr/{w}outlineLvl")
         if own.isdigit() and int(own) < 9:
             return int(own) + 1
-        return self.levels.get(_value(element, "pPr/{w}pStyle"), 0)
+        return self.styles.levels.get(_value(element, "pPr/{w}pStyle"), 0)
+
+    def _listed(self, element: _Element) -> bool:
+        numbered = element.find(f"{_W}pPr/{_W}numPr") is not None
+        return numbered or _value(element, "pPr/{w}pStyle") in self.styles.lists
 
     def _attached(self, paragraph: _Paragraph) -> None:
         for key in paragraph.notes:

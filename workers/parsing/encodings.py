@@ -25,6 +25,9 @@ _WIDER = {
 }  # fmt: skip
 
 
+_CONTROL_CHARACTERS = re.compile("[\x00-\x07\x0e-\x19\x1c-\x1f]")
+
+
 class Decoded(NamedTuple):
     text: str
     warning: str = ""
@@ -59,7 +62,7 @@ def decode(data: bytes, *, hint: str = "") -> Decoded:
 def _decoded(data: bytes, encoding: str) -> Decoded:
     text = data.decode(encoding, "replace")
     lost = text.count("\ufffd")
-    if lost * 5 > len(text):
+    if (lost * 5 > len(text)) or len(_CONTROL_CHARACTERS.findall(text)) * 50 > len(text):
         raise refusal("binary")
     return Decoded(text, f"Some bytes are not valid {encoding} and were replaced." if lost else "")
 

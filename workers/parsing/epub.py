@@ -10,7 +10,7 @@ from lxml.etree import _Element
 from workers.parsing import html
 from workers.parsing.archives import Archive, local
 from workers.parsing.encodings import decode
-from workers.parsing.layout import Builder, Limits, Parsed
+from workers.parsing.layout import Builder, Limits, Parsed, is_blank
 from workers.parsing.refusals import refusal
 
 _CONTAINER = "META-INF/container.xml"
@@ -84,7 +84,10 @@ def _path(base: str, href: str) -> str:
 
 
 def _write(data: bytes, title: str, builder: Builder) -> None:
-    root = html.tree(decode(data).text)
+    text = decode(data).text
+    if is_blank(text):
+        return
+    root = html.tree(text)
     body = root.find(".//body")
     body = root if body is None else body
     if title and not any(local(element) in ("h1", "h2", "h3") for element in body.iter()):

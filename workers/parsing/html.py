@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from lxml import etree
 from lxml.etree import _Element
 
-from workers.parsing.archives import local
+from workers.parsing.archives import local, unreadable
 from workers.parsing.encodings import decode
 from workers.parsing.layout import Builder, Limits, Parsed
 from workers.parsing.refusals import refusal
@@ -73,7 +73,7 @@ def tree(text: str) -> _Element:
     except etree.ParserError as error:
         raise refusal("empty") from error
     except etree.XMLSyntaxError as error:
-        raise refusal("damaged") from error
+        raise unreadable(error) from error
     if root is None:
         raise refusal("empty")
     return root

@@ -105,7 +105,8 @@ def _leaves(line: list[_Glyph], glyph: _Glyph) -> bool:
     height = max(last.bottom - last.top, glyph.bottom - glyph.top)
     drop = abs(glyph.top + glyph.bottom - last.top - last.bottom) / 2
     aside = abs(glyph.left + glyph.right - last.left - last.right) / 2
-    return drop > 0.9 * height and not (aside < 0.5 * height and drop < 1.6 * height)
+    below = glyph.char > "\u2e7f" and aside < 0.5 * height and drop < 1.3 * height
+    return drop > 0.9 * height and not below  # vertical writing goes on below
 
 
 def _glyphs(textpage: Any) -> Iterator[tuple[int, int, _Glyph]]:

@@ -79,7 +79,7 @@ def _lines(record: object) -> Iterator[str]:
 
 def _words(value: object) -> str:
     if isinstance(value, list):
-        return ", ".join(_words(item) for item in value)
+        return ", ".join(word for word in map(_words, value) if word)
     if value is None:
         return ""
     if isinstance(value, bool):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 
 _NUMBER = re.compile(r"[-+(]?[$€£¥]?[\d.,\s]*\d[\d.,\s]*%?\)?$")
+_YEAR = re.compile(r"(?:19|20)\d\d$")
 Row = Sequence[str]
 
 
@@ -29,17 +30,24 @@ def named(header: Row, row: Row) -> str:
 
 
 def is_header(row: Row) -> bool:
-    """Names of columns: at least two, all different, none of them a number."""
-    cells = [cell.strip() for cell in row]
-    while cells and not cells[-1]:
-        cells.pop()
-    filled = [cell for cell in cells if cell]
+    """Names of columns: at least two and for most of them, words or years."""
+    filled = [cell.strip() for cell in row if cell.strip()]
     return (
         len(filled) >= 2
-        and len(filled) * 4 >= len(cells) * 3
-        and len(set(filled)) == len(filled)
-        and not any(_NUMBER.match(cell) or len(cell) > 200 for cell in filled)
+        and not _sparse(row)
+        and not _NUMBER.match(filled[0])
+        and all(_is_name(cell) for cell in filled)
     )
+
+
+def _is_name(cell: str) -> bool:
+    return len(cell) <= 200 and bool(_YEAR.match(cell) or not _NUMBER.match(cell))
+
+
+def _sparse(row: Row) -> bool:
+    """Cells for half of the columns or fewer: a title, or labels that span columns."""
+    places = [place for place, cell in enumerate(row) if cell.strip()]
+    return len(places) == 1 or len(places) * 2 <= places[-1] + 1
 
 
 def described(rows: Iterable[Row]) -> Iterator[str]:
@@ -58,15 +66,11 @@ def described(rows: Iterable[Row]) -> Iterator[str]:
             if waiting is not None:
                 yield piped(waiting)
             header, waiting, fresh = row, row, False
-        elif fresh and _title(row):
-            yield piped(row)
+        elif fresh and _sparse(row):
+            yield piped([cell for cell in row if cell.strip()])
             header = ()
         else:
             waiting, fresh = None, False
             yield named(header, row)
     if waiting is not None:
         yield piped(waiting)
-
-
-def _title(row: Row) -> bool:
-    return sum(bool(cell.strip()) for cell in row) == 1
