@@ -61,6 +61,7 @@ def _names(gathering: Gathering) -> list[Found]:
     _add_quotes(gathering)
     _add_runs(gathering)
     _merge_acronyms(gathering, shorts)
+    _merge_plurals(gathering)
     return _merge_short_names(gathering)
 
 
@@ -181,7 +182,8 @@ def _add_title(gathering: Gathering) -> None:
     wanted = {w for w in re.findall(r"\w+", name.lower()) if not words.is_stop_word(w)}
     if reading.size > SHORT_CHUNK:
         present = {token.low for sentence in reading.sentences for token in sentence.tokens}
-        if 2 * len(wanted & present) < len(wanted) or not wanted:
+        enough = len(wanted) if len(wanted) < 3 else (len(wanted) + 1) // 2
+        if len(wanted & present) < enough or not wanted:
             return
     entry = gathering.add(name, "title", None)
     for spot in _occurrences(reading, name):
@@ -230,6 +232,15 @@ def _merge_short_names(gathering: Gathering) -> list[Found]:
         if len(candidates) == 1 and not _stands_alone(gathering, entry):
             _join_names(gathering, short, next(iter(candidates)))
     return list(found.values())
+
+
+def _merge_plurals(gathering: Gathering) -> None:
+    """The Cratchits join Cratchit, where the chunk names both."""
+    found = gathering.found
+    for plural in sorted(found):
+        singular_key = plural.removesuffix("s")
+        if plural != singular_key and singular_key in found and found[plural].origin == "name":
+            _merge(gathering, plural, singular_key, found[plural].name)
 
 
 def _join_names(gathering: Gathering, short: str, long: str) -> None:

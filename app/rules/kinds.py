@@ -102,8 +102,13 @@ def _cues_of_name(entry: Found, cues: Cues) -> None:
         cues[kind] += 3
     if entry.origin == "term":
         return
-    if parts[0] in english()["honoured"] and len(parts) > 1:
+    lists = english()
+    if len(parts) > 1 and (
+        parts[0] in lists["honoured"] or (parts[0] in lists["person"] and not kind)
+    ):
         cues["person"] += 2
+    if len(parts) < 4 and parts[0] in lists["given"] and not kind:
+        cues["person"] += 1.5
     if entry.origin == "name" and 2 <= len(parts) <= 3 and entry.name[0].isupper():
         unlisted = not any(words.listed(part) or len(part) == 1 for part in parts)
         if unlisted and all(part[:1].isupper() for part in entry.name.split()):
@@ -180,8 +185,32 @@ def _cues_around(sentence: Sentence, spot: Spot, cues: Cues) -> None:
             cues["organization"] += 2
         elif before.low in lists["work"]:
             cues["work"] += 2
+    if _is_subject_of_pronoun(sentence, spot):
+        cues["person"] += 0.7
+    after = tokens[spot.last] if spot.last < len(tokens) else None
+    if after is not None and tokens[spot.last - 1].possessive and after.low in lists["owned"]:
+        cues["person"] += 1
+    if (
+        after is not None
+        and after.low in ("who", "whom", "whose")
+        and after.gap.strip() in ("", ",")
+    ):
+        cues["person"] += 2
     beside = [before.low] if before is not None else []
     if spot.last < len(tokens) and "." not in tokens[spot.last].gap:
         beside.append(tokens[spot.last].low)
     if any(word in lists["speech"] for word in beside):
         cues["person"] += 1.5
+
+
+def _is_subject_of_pronoun(sentence: Sentence, spot: Spot) -> bool:
+    """Whether he or she follows before another name does."""
+    for token in sentence.tokens[spot.last : spot.last + 12]:
+        if token.low in _PERSONAL:
+            return True
+        if token.cap:
+            return False
+    return False
+
+
+_PERSONAL = frozenset({"he", "him", "his", "himself", "she", "her", "hers", "herself"})

@@ -88,12 +88,10 @@ def _capitals(reading: Reading, sentence: Sentence, blocked: frozenset[int]) -> 
     for place, token in enumerate(tokens):
         if not flags[place]:
             continue
-        if (sentence.heading or shouting) and not _plainly_a_name(token, shouting):
-            flags[place] = reading.capital[token.low] > 0 or (
-                not words.listed(token.low)
-                and token.low not in reading.lower
-                and not words.is_stop_word(token.low)
-            )
+        if shouting and not any(char.isdigit() for char in token.text):
+            flags[place] = reading.capital[token.low] > 0
+        elif sentence.heading and not _plainly_a_name(token):
+            flags[place] = _names_in_heading(reading, tokens, place)
         elif place == 0 or opens_quote(token):
             flags[place] = _starts_name(reading, tokens, place)
         elif token.low in lists["pronoun"] and not _spelt_out(token):
@@ -108,9 +106,38 @@ def _spelt_out(token: Token) -> bool:
     return len(token.text) > 1 and token.text.isupper()
 
 
-def _plainly_a_name(token: Token, shouting: bool) -> bool:
+def _plainly_a_name(token: Token) -> bool:
     inner = sum(char.isupper() for char in token.text) > 1 or any(c.isdigit() for c in token.text)
-    return inner and not shouting and not words.is_stop_word(token.low)
+    return inner and not words.is_stop_word(token.low)
+
+
+def _names_in_heading(reading: Reading, tokens: Sequence[Token], place: int) -> bool:
+    """Where every word has a capital, listed words count as lower case."""
+    low = tokens[place].low
+    if reading.capital[low]:
+        return True
+    if words.is_stop_word(low) or low in reading.lower:
+        return False
+    if not is_known(low):
+        return True
+    follower = tokens[place + 1] if place + 1 < len(tokens) else None
+    return (
+        low in english()["opener"]
+        and follower is not None
+        and follower.cap
+        and follower.before == JOINED
+        and not is_known(follower.low)
+    )
+
+
+def is_known(low: str) -> bool:
+    """Whether a word, or each part of a compound, is in the word list."""
+    if words.listed(low):
+        return True
+    parts = low.split("-")
+    return len(parts) > 1 and all(
+        words.listed(part) or words.listed(singular(part)) for part in parts
+    )
 
 
 def _starts_name(reading: Reading, tokens: Sequence[Token], place: int) -> bool:
@@ -132,26 +159,31 @@ def _starts_name(reading: Reading, tokens: Sequence[Token], place: int) -> bool:
         return joined
     if joined and any(low in lists[name] for name in ("opener", "person", "place", "organization")):
         return True
-    if words.listed(low) or low in reading.lower:
+    if is_known(low) or low in reading.lower:
         return bool(joined and reading.capital[low])
     if joined or token.possessive:
         return class_of(low) != "R"
-    return _lone_start(token, follower)
+    return reading.text[token.end : token.end + 1] not in _CALLS and _lone_start(token, follower)
 
 
 def _lone_start(token: Token, follower: Token | None) -> bool:
     """A first word that is not seen elsewhere must look like a noun, be singular and not stand
-    before a noun or adjective, nor be called out ("Hurrah!")."""
+    before a noun or adjective."""
     low = token.low
     if class_of(low) != "N" or low in english()["adverb"] or low.endswith(_COMMON_ENDINGS):
         return False
     if singular(low) != low and words.listed(singular(low)):
         return False
     if follower is None or follower.before != JOINED or follower.cap:
-        return follower is None or follower.gap[:1] not in ("!", "?", "-", "—")
-    return word_class(follower) not in ("N", "n", "J") or follower.low in english()["connector"]
+        return True
+    lists = english()
+    if follower.low in lists["auxiliary"] or follower.low in lists["modal"]:
+        return True
+    return word_class(follower) in ("D", "V", "v", "P", "R") or follower.low in _AFTER_NAMES
 
 
+_AFTER_NAMES = frozenset({"and", "or", "in", "at", "on", "from", "of", "who", "which", "'s", "has"})
+_CALLS = frozenset("!?-—")
 _COMMON_ENDINGS = (
     "tion", "sion", "ment", "ness", "ance", "ence", "ity", "ship", "ism", "hood", "ier", "iest",
 )  # fmt: skip
@@ -321,16 +353,18 @@ def _is_name(reading: Reading, sentence: Sentence, run: Run) -> bool:
 
 def _lone_word_is_name(reading: Reading, sentence: Sentence, token: Token) -> bool:
     """One common word with a capital is no name."""
-    if len(token.text) > 1 and (token.text.isupper() and not is_shouting(sentence)):
-        return True
     low = token.low
     kind = words.word_class(low)
+    if _spelt_out(token) and not is_shouting(sentence):
+        return not kind or (len(low) < 5 and low not in reading.lower and kind != "M")
     if low in reading.lower and (kind or singular(low) in reading.lower):
         return False
     if not kind:
         if low in english()["adverb"]:
             return False
         stem = singular(low)
+        if is_known(low) or low in reading.lower:
+            return False
         return not (stem != low and words.score(stem) >= FREQUENT)
     return kind in ("N", "n") and words.score(low) < FREQUENT
 

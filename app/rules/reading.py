@@ -106,7 +106,10 @@ def _count(sentence: Sentence, lower: set[str], capital: Counter[str]) -> None:
 
 def opens_quote(token: Token) -> bool:
     """Whether the token starts a sentence inside another one."""
-    return token.before == STOP or token.gap.endswith((": ", '"', "“", "«", "‘", " '", "\n'", "`"))
+    return token.before == STOP or token.gap.endswith(_OPENERS)
+
+
+_OPENERS = (": ", '"', "“", "«", "‘", " '", "\n'", "`", "_", "*", "[", "—", "--")
 
 
 def is_shouting(sentence: Sentence) -> bool:
@@ -161,6 +164,8 @@ def singular(word: str) -> str:
     """Singular of a noun, if that is a known word or the ending leaves no doubt."""
     if len(word) < 4 or not word.endswith("s") or word.endswith(("ss", "us", "is")):
         return word
+    if word.endswith("oes") and not words.listed(word[:-1]):
+        return word[:-2]
     if word.endswith("ies") and len(word) > 4:
         return word if words.listed(word[:-1]) else word[:-3] + "y"
     if words.listed(word[:-1]):

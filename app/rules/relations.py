@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from app import words
 from app.domain import RelationMention
+from app.rules.candidates import SHORT_CHUNK
 from app.rules.kinds import describe
 from app.rules.lexicon import english
 from app.rules.noun_phrases import phrases
@@ -75,8 +76,9 @@ class _Linking:
     def __init__(self, reading: Reading, entities: Sequence[Found]) -> None:
         self._reading = reading
         self._entities = entities
-        self._title = next((n for n, e in enumerate(entities) if e.origin == "title"), None)
         self._short = len(reading.sentences) <= SHORT_DOCUMENT
+        titles = (n for n, entry in enumerate(entities) if entry.origin == "title")
+        self._title = next(titles, None) if reading.size <= SHORT_CHUNK else None
 
     def pairs(self) -> list[_Pair]:
         found: list[_Pair] = []

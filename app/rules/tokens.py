@@ -151,7 +151,8 @@ def _tokens(text: str, start: int, end: int) -> Iterator[Token]:
             low = raw.lower()
         yield Token(
             raw, low, begin, stop, before, gap,
-            not number and raw != low and _capital(raw), number, possessive,
+            not number and raw != low and _capital(raw) and not (gap == "." and last.isdigit()),
+            number, possessive,
         )  # fmt: skip
         last_end = stop + 2 if possessive else stop
         last = low
