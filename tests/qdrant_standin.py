@@ -132,8 +132,8 @@ class Collections:
 
 
 async def root(request: Request) -> Response:
-    client = version("qdrant-client")
-    return JSONResponse({"title": "qdrant stand-in", "version": client, "commit": None})
+    own = request.app.state.version
+    return JSONResponse({"title": "qdrant stand-in", "version": own, "commit": None})
 
 
 def endpoint(
@@ -352,9 +352,10 @@ class KeyRequired:
         await self.app(scope, receive, send)
 
 
-def make_app(folder: Path, api_key: str = "") -> Starlette:
+def make_app(folder: Path, api_key: str, own_version: str) -> Starlette:
     @asynccontextmanager
     async def lifespan(app: Starlette) -> Any:
+        app.state.version = own_version
         app.state.collections = Collections(folder)
         yield
         app.state.collections.close()
@@ -387,11 +388,14 @@ class StandIn:
 
 
 @contextmanager
-def running(folder: Path, *, port: int = 0, api_key: str = "") -> Iterator[StandIn]:
+def running(
+    folder: Path, *, port: int = 0, api_key: str = "", own_version: str = ""
+) -> Iterator[StandIn]:
     """A server in a process of its own, killed at the end."""
     port = port or _free_port()
     command = [
         sys.executable, "-m", "tests.qdrant_standin", "--port", str(port), "--dir", str(folder),
+        "--version", own_version or version("qdrant-client"),
     ]  # fmt: skip
     if setpriv := shutil.which("setpriv"):  # ends it too when the tests are killed
         command = [setpriv, "--pdeathsig", "KILL", *command]
@@ -434,8 +438,9 @@ def main() -> None:
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--dir", type=Path, required=True)
     parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--version", default=version("qdrant-client"), help="as which it answers")
     options = parser.parse_args()
-    app = make_app(options.dir, os.environ.get("QDRANT_API_KEY", ""))
+    app = make_app(options.dir, os.environ.get("QDRANT_API_KEY", ""), options.version)
     uvicorn.run(app, host=options.host, port=options.port, log_level="warning")
 
 

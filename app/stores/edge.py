@@ -1,8 +1,9 @@
 """Vectors in a local folder: Qdrant Edge, the server's engine inside this process.
 
 One folder (a shard) per kind, beside a manifest that names the embedding model. The write-ahead log
-is on, so a killed process loses nothing. Search is exact; the index that `optimize()` would build
-pays off only beyond what an embedded service holds (19 ms for 50,000 points without it).
+is on, so a killed process loses nothing; it takes up to 60 MB a shard. Search is exact: 5 ms over
+40,000 points of 512 dimensions. The engine's `optimize()` is never called: it took 80 s for these
+and saved nothing, and space of rewritten points is used again without it.
 """
 
 from __future__ import annotations

@@ -26,6 +26,7 @@ from app.errors import BadModelOutput, Invalid, Misconfigured, Unavailable
 from app.ports import VectorStore
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.qdrant import QdrantEngine, QdrantVectors
+from app.stores.vectors import by_kind
 from app.terms import AVERAGE_TERMS, document_sparse, query_sparse
 from tests import qdrant_standin
 
@@ -540,13 +541,27 @@ async def test_a_lost_collection_says_what_to_do(standin: str) -> None:
             await QdrantVectors(engine, "one").upsert([point("k")])
 
 
-async def test_an_equal_minor_version_gives_no_warning(
-    standin: str, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("own_version", "warnings"), [("1.20.9", 0), ("1.17.1", 1), ("dev", 1)])
+async def test_a_server_of_another_minor_version_is_only_warned_of(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, own_version: str, warnings: int
 ) -> None:
-    with caplog.at_level(logging.WARNING, logger="heliograph.vectors"):
-        async with qdrant_opener(standin, "versions")():
-            pass
-    assert caplog.records == []
+    with (
+        qdrant_standin.running(tmp_path, own_version=own_version) as server,
+        caplog.at_level(logging.WARNING, logger="heliograph.vectors"),
+    ):
+        async with qdrant_opener(server.url, "p")() as one:
+            assert await one.store("one").count(Kind.CHUNK) == 0
+    assert len(caplog.records) == warnings
+
+
+def test_no_batch_comes_near_what_a_server_refuses() -> None:
+    long = tuple(1 / (n + 3) for n in range(4096))
+    sparse = Sparse(tuple(2**32 - n for n in range(1, 1200)), (0.123456789012345,) * 1199)
+    points = [Point(Ref(Kind.CHUNK, f"{n}"), long, sparse, "d" * 200) for n in range(400)]
+    batches = [batch for _, batch in by_kind(points)]
+    assert sorted(one.ref.key for batch in batches for one in batch) == sorted(map(str, range(400)))
+    sizes = [len(json.dumps([[one.dense, one.sparse] for one in batch])) for batch in batches]
+    assert max(sizes) < 16_000_000
 
 
 # --- real questions ------------------------------------------------------------------------------
