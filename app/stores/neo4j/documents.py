@@ -339,7 +339,8 @@ class Neo4jDocuments:
         fields = fields_of(document_id, revision, uploaded_at)
         await tx.run(
             """
-            MATCH (d:Document {workspace: $workspace, id: $id})
+            MERGE (:Total {workspace: $workspace, part: $part})
+            WITH * MATCH (d:Document {workspace: $workspace, id: $id})
             SET d.name = $name, d.pending = $pending, d.pending_source = $source,
                 d.pending_text = $text, d.updated_at = timestamp()
             WITH d
@@ -352,7 +353,7 @@ class Neo4jDocuments:
             """,
             workspace=self._workspace, id=document_id, name=revision.name,
             pending=revision_json(revision), source=revision.source,
-            text=revision.text or None,
+            text=revision.text or None, part=part_of(document_id),
             fields=[[field.name, field.value] for field in fields],
         )  # fmt: skip
 

@@ -56,10 +56,13 @@ class Neo4jJournal:
             """
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
-            MATCH (j:Job) USING INDEX j:Job(workspace, document_id, order)
-            WHERE j.workspace = $workspace AND j.document_id = $document AND j.order < before
-                AND ($state IS NULL OR j.state = $state)
-            WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT $limit
+            CALL (before) {
+                MATCH (j:Job) USING INDEX j:Job(workspace, document_id, order)
+                WHERE j.workspace = $workspace AND j.document_id = $document AND j.order < before
+                    AND ($state IS NULL OR j.state = $state)
+                WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT $limit
+                RETURN j
+            }
             RETURN properties(j) AS j
             """,
             workspace=workspace, document=document_id, state=state, after=after, limit=limit,
@@ -72,9 +75,12 @@ class Neo4jJournal:
             """
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
-            MATCH (j:Job) USING INDEX j:Job(workspace, state, order)
-            WHERE j.workspace = $workspace AND j.state = $state AND j.order < before
-            WITH j ORDER BY j.workspace DESC, j.state DESC, j.order DESC LIMIT $limit
+            CALL (before) {
+                MATCH (j:Job) USING INDEX j:Job(workspace, state, order)
+                WHERE j.workspace = $workspace AND j.state = $state AND j.order < before
+                WITH j ORDER BY j.workspace DESC, j.state DESC, j.order DESC LIMIT $limit
+                RETURN j
+            }
             RETURN properties(j) AS j
             """,
             workspace=workspace, state=state, after=after, limit=limit,
@@ -85,9 +91,12 @@ class Neo4jJournal:
             """
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
-            MATCH (j:Job) USING INDEX j:Job(workspace, order)
-            WHERE j.workspace = $workspace AND j.order < before
-            WITH j ORDER BY j.workspace DESC, j.order DESC LIMIT $limit
+            CALL (before) {
+                MATCH (j:Job) USING INDEX j:Job(workspace, order)
+                WHERE j.workspace = $workspace AND j.order < before
+                WITH j ORDER BY j.workspace DESC, j.order DESC LIMIT $limit
+                RETURN j
+            }
             RETURN properties(j) AS j
             """,
             workspace=workspace, after=after, limit=limit,
@@ -96,8 +105,7 @@ class Neo4jJournal:
     async def claim(self, step_id: str, *, lease: float, tries: int) -> Step | None:
         rows = await self._database.write(
             """
-            MATCH (j:Job)-[:HAS_STEP]->(:Step {id: $id})
-            SET j.locked = true
+            MATCH (j:Job {id: $job}) SET j.locked = true
             WITH j MATCH (s:Step {id: $id}) WHERE s.ready_at <= timestamp()
             WITH j, s, s.tries < $tries AS free
             FOREACH (_ IN CASE WHEN free THEN [1] ELSE [] END |
@@ -106,7 +114,7 @@ class Neo4jJournal:
                     j.state = 'running', j.updated_at = timestamp())
             RETURN free, properties(s) AS s, properties(j) AS j
             """,
-            id=step_id, lease=_ms(lease), tries=tries,
+            job=step_id.rsplit(".", 2)[0], id=step_id, lease=_ms(lease), tries=tries,
         )  # fmt: skip
         if not rows:
             return None

@@ -51,6 +51,10 @@ class Neo4jKeyring:
 
     async def workspaces(self) -> list[str]:
         rows = await self._database.read(
-            "MATCH (d:Document) RETURN DISTINCT d.workspace AS name ORDER BY name"
+            """
+            MATCH (t:Total) WITH DISTINCT t.workspace AS name
+            WHERE EXISTS { MATCH (d:Document) WHERE d.workspace = name AND d.id IS NOT NULL }
+            RETURN name ORDER BY name
+            """
         )
         return [row["name"] for row in rows]

@@ -137,12 +137,15 @@ class Neo4jReader:
             OPTIONAL MATCH (last:Entity {workspace: $workspace, key: $after})
             WITH last, coalesce(-last.mentions, -9223372036854775807) AS lowest
             WHERE $after = '' OR last IS NOT NULL
-            MATCH (e:Entity) USING INDEX e:Entity(workspace, rank, key)
-            WHERE e.workspace = $workspace AND e.rank >= lowest AND e.key IS NOT NULL
-                AND (last IS NULL OR e.rank > lowest OR e.key > last.key)
-                AND all(word IN $words WHERE e.words CONTAINS word)
-            WITH e ORDER BY e.workspace, e.rank, e.key LIMIT $limit
-            RETURN properties(e) AS e
+            CALL (last, lowest) {
+                MATCH (e:Entity) USING INDEX e:Entity(workspace, rank, key)
+                WHERE e.workspace = $workspace AND e.rank >= lowest AND e.key IS NOT NULL
+                    AND (last IS NULL OR e.rank > lowest OR e.key > last.key)
+                    AND all(word IN $words WHERE e.words CONTAINS word)
+                WITH e ORDER BY e.workspace, e.rank, e.key LIMIT $limit
+                RETURN e
+            }
+            RETURN properties(e) AS e ORDER BY e.rank, e.key
             """,
             workspace=self._workspace, words=words, after=after, limit=limit,
         )  # fmt: skip

@@ -262,6 +262,7 @@ async def note_renamed(
                 RETURN r
             }
             WITH DISTINCT r WHERE NOT r.key IN $touched
+            WITH r ORDER BY r.key
             SET r.locked = true
             WITH r, r.profiled = r.revision AS fresh, r.revision + 1 AS revision
             SET r.revision = revision, r.renamed = revision,
