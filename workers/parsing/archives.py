@@ -77,7 +77,7 @@ def xml(data: bytes) -> _Element:
 
 def unreadable(error: etree.XMLSyntaxError) -> Unparsable:
     """libxml2 reports a failed allocation as a syntax error of its own."""
-    exhausted = error.code == etree.ErrorTypes.ERR_NO_MEMORY
+    exhausted = getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY
     return refusal("too_complex" if exhausted else "damaged")
 
 
