@@ -24,6 +24,7 @@ from app.domain import (
 )
 from app.names import spans
 from app.ports import Workspace
+from app.query.direct import by_meaning
 from app.query.iteration import Tie
 from app.query.links import idf
 from app.query.ranking import standardised
@@ -96,7 +97,7 @@ async def read_vicinity(workspace: Workspace, around: Around) -> Vicinity:
         workspace.graph.find(wanted, about=True),
         workspace.vectors.search(
             [
-                VectorQuery(Kind.RELATION, max(1, len(facts)), dense=around.dense, within=facts),
+                by_meaning(Kind.RELATION, max(1, len(facts)), around.dense, within=facts),
                 VectorQuery(Kind.RELATION, max(1, len(facts)), sparse=around.sparse, within=facts),
             ]
         ),

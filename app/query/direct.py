@@ -20,6 +20,7 @@ from app.query.scope import Scope
 CHUNK_LEG = 50
 RELATION_LEG = 100
 RELATION_WEIGHT = 0.2
+NO_TERMS = Sparse((), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,21 @@ class Legs:
         return sorted({hit.key for hit in (*self.relation_dense, *self.relation_sparse)})
 
 
+def by_meaning(
+    kind: Kind, limit: int, vector: Vector, *,
+    within: Sequence[str] | None = None, documents: Sequence[str] | None = None,
+) -> VectorQuery:  # fmt: skip
+    """A search by dense vector. Text without a word ("???") has none with a direction: the search
+    then finds nothing, as one for no terms does."""
+    if any(vector):
+        return VectorQuery(kind, limit, dense=vector, within=within, documents=documents)
+    return VectorQuery(kind, limit, sparse=NO_TERMS, within=within, documents=documents)
+
+
 def chunk_queries(dense: Vector, sparse: Sparse, scope: Scope) -> list[VectorQuery]:
     documents = scope.documents
     return [
-        VectorQuery(Kind.CHUNK, CHUNK_LEG, dense=dense, documents=documents),
+        by_meaning(Kind.CHUNK, CHUNK_LEG, dense, documents=documents),
         VectorQuery(Kind.CHUNK, CHUNK_LEG, sparse=sparse, documents=documents),
     ]
 
@@ -51,7 +63,7 @@ def chunk_queries(dense: Vector, sparse: Sparse, scope: Scope) -> list[VectorQue
 def relation_queries(dense: Vector, sparse: Sparse, scope: Scope) -> list[VectorQuery]:
     within = scope.relations
     return [
-        VectorQuery(Kind.RELATION, RELATION_LEG, dense=dense, within=within),
+        by_meaning(Kind.RELATION, RELATION_LEG, dense, within=within),
         VectorQuery(Kind.RELATION, RELATION_LEG, sparse=sparse, within=within),
     ]
 

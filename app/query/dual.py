@@ -114,7 +114,7 @@ def _queries(
         query
         for text in texts
         for query in (
-            VectorQuery(kind, limit, dense=sought.vectors[text], within=within),
+            direct.by_meaning(kind, limit, sought.vectors[text], within=within),
             VectorQuery(kind, limit, sparse=query_sparse(text), within=within),
         )
     ]
@@ -267,7 +267,7 @@ async def _nearest(
     text, limit = sought.question.text, len(candidates)
     dense, sparse = await workspace.vectors.search(
         [
-            VectorQuery(Kind.CHUNK, limit, dense=sought.vectors[text], within=candidates),
+            direct.by_meaning(Kind.CHUNK, limit, sought.vectors[text], within=candidates),
             VectorQuery(Kind.CHUNK, limit, sparse=query_sparse(text), within=candidates),
         ]
     )

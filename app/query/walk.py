@@ -19,7 +19,6 @@ from app.domain import (
     Kind,
     Question,
     Vector,
-    VectorQuery,
     relation_ends,
 )
 from app.ports import Models, Workspace
@@ -168,7 +167,7 @@ async def _search(
     if question.high_level:
         queries += direct.relation_queries(dense, sparse, scope)
         queries += [
-            VectorQuery(Kind.RELATION, direct.RELATION_LEG, dense=theme, within=scope.relations)
+            direct.by_meaning(Kind.RELATION, direct.RELATION_LEG, theme, within=scope.relations)
             for theme in themes
         ]
     typos = typo_queries(linked.unmatched, scope.entities)
