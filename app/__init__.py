@@ -1,0 +1,3 @@
+"""Heliograph."""
+
+__version__ = "0.1.0"

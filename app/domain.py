@@ -486,7 +486,10 @@ class Budget:
 
 @dataclass(frozen=True, slots=True)
 class Question:
+    """`workspace`: whose question it is, so that what is remembered of it stays there."""
+
     text: str
+    workspace: str = ""
     mode: Mode = Mode.MIX
     top_k: int = 40
     chunk_top_k: int = 20

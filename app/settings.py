@@ -159,7 +159,7 @@ class Settings(BaseSettings):
     )
     max_jobs: int = Field(8, ge=1, le=1000, description="Steps that one worker runs at a time.")
     lease_seconds: float = Field(
-        300.0,
+        30.0,
         ge=5,
         description="After so long without a sign of life a step goes to another worker.",
     )
@@ -234,6 +234,9 @@ class Settings(BaseSettings):
     rerank_key: SecretStr = Field(SecretStr(""), description="API key of the rerank endpoint.")
     rerank_model: str = Field("", description="Rerank model.")
 
+    prompts_dir: str = Field(
+        "", description="Folder whose *.md files replace the shipped prompts of the same names."
+    )
     tokenizer: Literal["o200k_base", "cl100k_base"] = Field(
         "o200k_base", description="tiktoken encoding that counts tokens: o200k_base or cl100k_base."
     )

@@ -86,7 +86,7 @@ def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
     java = _java()
     jars = _neo4j_jars(cache)
     with tempfile.TemporaryDirectory(prefix="heliograph-neo4j-") as folder:
-        home, port, password = Path(folder), _free_port(), secrets.token_urlsafe(16)
+        home, port, password = Path(folder), free_port(), secrets.token_urlsafe(16)
         for name in ("conf", "data", "logs", "plugins", "import", "run"):
             (home / name).mkdir()
         (home / "conf" / "neo4j.conf").write_text(_NEO4J_CONF.format(port=port))
@@ -131,7 +131,7 @@ def valkey_server() -> Iterator[Server]:
 @contextmanager
 def _redis_like(binary: str) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="heliograph-redis-") as folder:
-        port = _free_port()
+        port = free_port()
         command = [
             binary, "--port", str(port), "--bind", "127.0.0.1", "--dir", folder,
             "--appendonly", "no", "--save", "",
@@ -216,7 +216,7 @@ def _wait(
         time.sleep(0.1)
 
 
-def _free_port() -> int:
+def free_port() -> int:
     with closing(socket.socket()) as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])

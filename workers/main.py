@@ -11,7 +11,7 @@ import contextlib
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from typing import Any
+from typing import Any, cast
 
 from arq.worker import Worker, func
 
@@ -40,7 +40,7 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
     """Arguments of arq's worker."""
     return {
         **arq_options(settings),
-        "functions": [func(run_step, name="run_step", max_tries=1_000_000)],
+        "functions": [func(cast(Any, run_step), name="run_step", max_tries=1_000_000)],
         "max_jobs": settings.max_jobs,
         "job_timeout": JOB_SECONDS,
         "keep_result": 0,
@@ -128,9 +128,9 @@ def __getattr__(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    from arq.worker import run_worker  # noqa: PLC0415  (only here)
+    from arq.worker import run_worker
 
     try:
-        run_worker(_worker_settings())  # type: ignore[arg-type]  # arq types it as a Protocol class
+        run_worker(_worker_settings())
     except Misconfigured as error:
         raise SystemExit(f"heliograph: {error.detail}") from None

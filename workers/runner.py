@@ -68,7 +68,7 @@ async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None
             services, step, "internal", f"internal error: {type(error).__name__}", retryable=True
         )
         return None
-    log.info(
+    log.debug(
         "step.done step=%s workspace=%s document=%s attempt=%d",
         step.id, step.workspace, step.document_id, step.attempt,
     )  # fmt: skip

@@ -108,13 +108,14 @@ class QuestionBody(Body):
     explain: bool = Field(False, description="Tell how the context and answer came about.")
     stream: bool = Field(False, description="Answer as server-sent events.")
 
-    def question(self, documents: tuple[str, ...] | None) -> Question:
+    def question(self, workspace: str, documents: tuple[str, ...] | None) -> Question:
         history = [Turn(turn.role, turn.content) for turn in self.conversation]
         # Chat clients send the question again as the last message.
         if history and history[-1] == Turn("user", self.query):
             history.pop()
         return Question(
             text=self.query,
+            workspace=workspace,
             mode=self.mode,
             top_k=self.top_k,
             chunk_top_k=self.chunk_top_k,
@@ -308,14 +309,14 @@ async def context(body: QuestionBody, workspace: Readable, deployed: Deployed) -
 
 async def _question(body: QuestionBody, workspace: Workspace) -> Question:
     if not body.filters:
-        return body.question(None)
+        return body.question(workspace.name, None)
     found = await workspace.documents.matching(body.filters, limit=MAX_MATCHES + 1)
     if len(found) > MAX_MATCHES:
         raise Invalid(
             f"More than {MAX_MATCHES:,} documents meet these filters; narrow them.",
             code="filters_too_wide",
         )
-    return body.question(tuple(found))
+    return body.question(workspace.name, tuple(found))
 
 
 async def _answered(

@@ -79,12 +79,12 @@ class RedisReplies:
 
 
 class CachedKeyworder:
-    """Port `Keyworder`. `scope` names whom a reply may be shown to again: the workspace at hand."""
+    """Port `Keyworder`. A reply is used again in the question's own workspace only."""
 
     by_model = True
 
-    def __init__(self, keyworder: LlmKeyworder, replies: Replies, scope: Callable[[], str]) -> None:
-        self._keyworder, self._replies, self._scope = keyworder, replies, scope
+    def __init__(self, keyworder: LlmKeyworder, replies: Replies) -> None:
+        self._keyworder, self._replies = keyworder, replies
 
     async def keywords(self, question: Question) -> Keywords:
         key = self._key(question)
@@ -97,7 +97,7 @@ class CachedKeyworder:
         return found
 
     def _key(self, question: Question) -> str:
-        parts = [self._scope(), self._keyworder.version, question.text]
+        parts = [question.workspace, self._keyworder.version, question.text]
         parts += [f"{turn.role}\x1e{turn.content}" for turn in self._keyworder.read_turns(question)]
         return hashlib.sha256("\x1f".join(parts).encode("utf-8", "replace")).hexdigest()
 

@@ -55,11 +55,12 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
     from app.stores import neo4j
 
     database = await stack.enter_async_context(
-        neo4j.Neo4jDatabase.open(
-            settings.graph_url, settings.graph_user or "neo4j",
-            settings.graph_password.get_secret_value(), name=settings.graph_database,
+        neo4j.open_database(
+            settings.graph_url,
+            settings.graph_user or "neo4j",
+            settings.graph_password.get_secret_value(),
         )
-    )  # fmt: skip
+    )
     return Graph(
         database, neo4j.Neo4jJournal(database), neo4j.Neo4jKeyring(database),
         lambda name: neo4j.Neo4jDocuments(database, name),

@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.servers import Server, _free_port, _running
+from tests.servers import Server, free_port
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120.0  # seconds for a start or for a document on a busy machine
@@ -78,13 +78,13 @@ class Service:
     def entities(self) -> dict[str, int]:
         """Name -> mentions of all entities."""
         found: dict[str, int] = {}
-        cursor = ""
+        params: dict[str, Any] = {"limit": 200}
         while True:
-            page = self.json("GET", "/graph/entities", params={"limit": 200, "cursor": cursor})
+            page = self.json("GET", "/graph/entities", params=params)
             found |= {entity["name"]: entity["mentions"] for entity in page["entities"]}
             if not page["next"]:
                 return found
-            cursor = page["next"]
+            params["cursor"] = page["next"]
 
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
@@ -93,26 +93,18 @@ class Service:
 @contextmanager
 def embedded(folder: Path, settings: Mapping[str, str] | None = None) -> Iterator[Service]:
     """Everything in one process, stopped as Ctrl-C stops it."""
-    port = _free_port()
+    port = free_port()
     env = _environment({
         "HELIOGRAPH_DATA_DIR": str(folder / "data"), "HELIOGRAPH_PORT": str(port),
         **(settings or {}),
     })  # fmt: skip
     log = folder / "service.log"
-    with log.open("ab") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "workers.standalone"], cwd=ROOT, env=env,
-            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-        )  # fmt: skip
-    service = Service(f"http://127.0.0.1:{port}", log)
-    try:
+    with _process([sys.executable, "-m", "workers.standalone"], env, log) as process:
+        service = Service(f"http://127.0.0.1:{port}", log)
         _wait_up(service, process)
         yield service
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, service.tail()
-    finally:
-        process.kill()
-        process.wait()
 
 
 @contextmanager
@@ -126,7 +118,7 @@ def distributed(
     workers: int = 2,
 ) -> Iterator[Service]:
     """`uvicorn` and arq workers as processes of their own, on real servers."""
-    port = _free_port()
+    port = free_port()
     env = _environment({
         "HELIOGRAPH_GRAPH_URL": neo4j.url, "HELIOGRAPH_GRAPH_USER": neo4j.user,
         "HELIOGRAPH_GRAPH_PASSWORD": neo4j.password, "HELIOGRAPH_VECTOR_URL": qdrant_url,
@@ -139,16 +131,51 @@ def distributed(
     ]  # fmt: skip
     worker = [sys.executable, "-m", "arq", "workers.main.WorkerSettings"]
     with ExitStack() as stack:
-        before = os.environ.copy()
-        os.environ.clear()
-        os.environ.update(env)
-        stack.callback(lambda: (os.environ.clear(), os.environ.update(before)))
-        process = stack.enter_context(_running(api, folder / "api.log"))
+        process = stack.enter_context(_process(api, env, folder / "api.log"))
         for n in range(workers):
-            stack.enter_context(_running(worker, folder / f"worker-{n}.log"))
+            stack.enter_context(_process(worker, env, folder / f"worker-{n}.log"))
         service = Service(f"http://127.0.0.1:{port}", folder / "api.log")
         _wait_up(service, process)
         yield service
+
+
+@contextmanager
+def _process(
+    command: Sequence[str], env: Mapping[str, str], log: Path
+) -> Iterator[subprocess.Popen[bytes]]:
+    with log.open("ab") as output:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=env,
+            stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+        )  # fmt: skip
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+@contextmanager
+def model_server(folder: Path, *, latency: float = 0.0) -> Iterator[httpx.Client]:
+    """The scripted model in a process of its own; the client reads its `/stats`."""
+    port = free_port()
+    command = [
+        sys.executable, "-m", "tests.model_server", "--port", str(port), "--latency", str(latency),
+    ]  # fmt: skip
+    with _process(command, _environment({}), folder / "model.log") as process:
+        service = Service(f"http://127.0.0.1:{port}", folder / "model.log")
+        _wait_up(service, process, "/v1/models")
+        yield service.http
+
+
+def model_settings(model: httpx.Client, dialect: str = "openai") -> dict[str, str]:
+    """Settings that let a service use the scripted model for everything."""
+    url = str(model.base_url).rstrip("/")
+    url = f"openai+{url}/v1" if dialect == "openai" else f"ollama+{url}"
+    return {
+        "HELIOGRAPH_LLM_URL": url, "HELIOGRAPH_LLM_MODEL": "scripted",
+        "HELIOGRAPH_EMBED_URL": url, "HELIOGRAPH_EMBED_MODEL": "scripted-embedding",
+    }  # fmt: skip
 
 
 def _environment(settings: Mapping[str, str]) -> dict[str, str]:
@@ -156,13 +183,13 @@ def _environment(settings: Mapping[str, str]) -> dict[str, str]:
     return {**inherited, "PYTHONPATH": str(ROOT), **settings}
 
 
-def _wait_up(service: Service, process: subprocess.Popen[bytes]) -> None:
+def _wait_up(service: Service, process: subprocess.Popen[bytes], path: str = "/readyz") -> None:
     until = time.monotonic() + PATIENCE
     while True:
         assert process.poll() is None, f"it ended early: {service.tail()}"
         assert time.monotonic() < until, f"it does not come up: {service.tail()}"
         try:
-            if service.http.get("/readyz").status_code == 200:
+            if service.http.get(path).status_code == 200:
                 return
         except httpx.TransportError:
             time.sleep(0.1)

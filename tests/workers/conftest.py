@@ -72,7 +72,7 @@ class Rig:
     services: Services
     queue: RecordingQueue
     extractor: CountingExtractor
-    terms: Terms = Terms(lease=30, tries=3)
+    terms: Terms = field(default_factory=lambda: Terms(lease=30, tries=3))
 
     def workspace(self, name: str = "default") -> Workspace:
         return self.services.workspace(name)
