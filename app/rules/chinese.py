@@ -11,7 +11,7 @@ import sys
 import threading
 import warnings
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -32,6 +32,7 @@ _BOOK = re.compile(r"《([^《》\n]{1,30})》")
 _WORDLIKE = re.compile(r"[\w·・]+")
 _CLASSES = {"n": "N", "v": "V", "a": "J", "m": "M", "d": "R", "j": "N", "i": "N", "l": "N"}
 _KINDS = {"nr": "person", "nrt": "person", "nrfg": "person", "ns": "location", "nt": "organization"}
+KNOWN = 20  # occurrences in jieba's corpus from which a person's name is taken as it is
 FREQUENT, FREQUENT_LONG = 3, 2  # occurrences that make a noun of two, of more characters a term
 _lock = threading.Lock()
 
@@ -86,41 +87,48 @@ def cut(text: str, start: int = 0) -> list[Word]:
     plain: list[Word] = []
     for part in tokenizer.cut(text, HMM=True):
         if _WORDLIKE.fullmatch(part):
-            plain.append(_classified(part, place, tags.get(part, "")))
+            known = tokenizer.FREQ.get(part, 0) >= KNOWN
+            plain += _classified(part, place, tags.get(part, ""), known=known)
         place += len(part)
     return _joined(plain)
 
 
-def _classified(word: str, start: int, tag: str) -> Word:
+def _classified(word: str, start: int, tag: str, *, known: bool) -> list[Word]:
+    """The word with its kind. Persons that the dictionary has seldom or never seen may carry the
+    verb that follows them: that becomes a word of its own."""
     lists = chinese()
-    if word in lists["stop"]:
-        return Word(word, start, "", "u")
-    if tag in _KINDS and len(word) > 1:
-        return Word(word, start, _KINDS[tag], tag)
+    if word in lists["stop"] or word in lists["empty"]:
+        return [Word(word, start, "", "u")]
+    kind = _KINDS.get(tag, "") if len(word) > 1 else ""
+    if word in lists["not-name"]:
+        return [Word(word, start, "term", "n")]
+    if kind == "person" and known:
+        return [Word(word, start, kind, tag)]
+    if kind == "person" or (not tag and _HAN.match(word)):
+        person = _person(word, listed=bool(tag))
+        rest = word[len(person) :]
+        found = [Word(person, start, "person", "nr")] if person else []
+        return found + ([Word(rest, start + len(person), "", "v")] if rest else [])
+    if kind:
+        return [Word(word, start, kind, tag)]
     if tag == "nz" and len(word) > 1:
-        return Word(word, start, "concept", tag)
-    if not tag and _HAN.match(word):
-        person = _person(word)
-        if person:
-            return Word(person, start, "person", "nr")
-    if tag in ("n", "j", "vn", "an", "l", "i") and len(word) > 1 and word not in lists["empty"]:
-        return Word(word, start, "term", tag)
-    return Word(word, start, "", tag)
+        return [Word(word, start, "concept", tag)]
+    if tag in ("n", "j", "vn", "an", "l", "i") and len(word) > 1:
+        return [Word(word, start, "term", tag)]
+    return [Word(word, start, "", tag)]
 
 
-def _person(word: str) -> str:
-    """The name in an unlisted word that starts with a surname, or ""."""
+def _person(word: str, *, listed: bool) -> str:
+    """The name that an uncertain word starts with, or "": a surname and one or two characters;
+    without a surname only what the dictionary lists as a person."""
     lists = chinese()
-    if not 2 <= len(word) <= 4:
-        return ""
     double = word[:2] in lists["double-surname"]
-    if not double and (word[0] not in lists["surname"] or word[0] in lists["not-surname"]):
-        return ""
-    while len(word) > (3 if double else 2) and word[-1] in lists["person-tail"]:
+    while len(word) > 1 and word[-1] in lists["person-tail"]:
         word = word[:-1]
-    if word[-1] in lists["person-tail"] or word[-1] in lists["stop"]:
+    if not 2 <= len(word) <= (4 if double else 3):
         return ""
-    return word if len(word) <= (4 if double else 3) else ""
+    surname = double or (word[0] in lists["surname"] and word[0] not in lists["not-surname"])
+    return word if surname or listed else ""
 
 
 def _joined(words: Sequence[Word]) -> list[Word]:
@@ -142,26 +150,17 @@ def _together(one: Word, other: Word) -> str:
     """Kind of the two words as one name, or "" if they are two."""
     lists = chinese()
     surname = one.text in lists["double-surname"] or (
-        len(one.text) == 1 and one.text in lists["surname"] and one.text not in lists["not-surname"]
+        one.text in lists["surname"]
+        and one.text not in lists["not-surname"]
+        and one.text not in lists["weak-surname"]
     )
-    short = len(other.text) <= 2 and other.text not in lists["person-tail"]
-    if (
-        surname
-        and short
-        and other.kind in ("", "term", "person")
-        and other.tag not in ("u", "v", "m", "p", "d", "c", "r", "f", "y")
-    ):
+    given = len(other.text) <= 2 and other.text[-1] not in lists["person-tail"]
+    if surname and given and other.tag in ("", "nr", "nrt", "nz"):
         return "person"
     if one.kind == "location" and other.text in lists["place-tail"]:
         return "location"
-    if other.text in lists["institution"] and one.kind in (
-        "location",
-        "organization",
-        "term",
-        "concept",
-    ):
-        return "organization"
-    return ""
+    company = one.kind in ("location", "organization", "term", "concept")
+    return "organization" if company and other.text in lists["institution"] else ""
 
 
 # --- a chunk -------------------------------------------------------------------------------------
@@ -184,11 +183,28 @@ def read_chinese(title: str, text: str) -> tuple[Reading, list[Found]]:
         sentences.append(_sentence(text, match, words))
     size = sum(len(sentence.tokens) for sentence in sentences)
     reading = Reading(title, text, "zh", sentences, frozenset(), Counter(), size)
+    _cut_back(text, kinds, spots)
     found = [_entry(name, kinds[name], places) for name, places in spots.items()]
     kept = [entry for entry in found if entry.origin == "name" or _is_frequent(entry)]
     kept.sort(key=lambda entry: (entry.origin == "term", -len(entry.spots), entry.name))
     named = _titles(reading, {entry.name for entry in kept})
     return reading, [*named, *kept[: 24 + size // 20]]
+
+
+def _cut_back(text: str, kinds: Mapping[str, str], spots: dict[str, list[Spot]]) -> None:
+    """A person whose first or last characters are another one's name (张飞性, 战吕布: 张飞, 吕布) is
+    that one; what starts with a word that is seldom a surname must stand twice."""
+    for name in sorted(spots):
+        if kinds[name] != "person":
+            continue
+        if len(name) > 2:
+            for shorter in (name[:-1], name[1:], name[2:]):
+                known = len(shorter) > 1 and kinds.get(shorter) == "person" and shorter in spots
+                if known and text.count(shorter) > 2 * text.count(name):
+                    spots[shorter] = sorted(spots[shorter] + spots.pop(name))
+                    break
+        if name in spots and len(spots[name]) == 1 and name[0] in chinese()["rare-surname"]:
+            del spots[name]
 
 
 def _sentence(text: str, match: re.Match[str], words: Sequence[Word]) -> Sentence:
