@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -84,13 +85,20 @@ class Site:
         return httpx.AsyncClient(transport=transport, **{"base_url": BASE, **options})
 
 
-@pytest.fixture
-async def services(tmp_path: Path, valkey_url: str) -> AsyncIterator[Services]:
-    settings = Settings(_env_file=None, data_dir=tmp_path, queue_url=valkey_url)
+@asynccontextmanager
+async def embedded(folder: Path, queue_url: str) -> AsyncIterator[Services]:
+    """The embedded stores and built-in models, with a queue that records."""
+    settings = Settings(_env_file=None, data_dir=folder, queue_url=queue_url)
     async with open_services(settings) as opened:
         queue = RecordingQueue()
         dependencies = {**opened.dependencies, "queue": queue}
         yield replace(opened, queue=queue, dependencies=dependencies)
+
+
+@pytest.fixture
+async def services(tmp_path: Path, valkey_url: str) -> AsyncIterator[Services]:
+    async with embedded(tmp_path, valkey_url) as opened:
+        yield opened
 
 
 @pytest.fixture

@@ -12,10 +12,20 @@ from typing import Any
 import httpx
 import pytest
 
-from tests.api.conftest import Site, assert_problem
+from app.ports import Services
+from tests.api.conftest import Site, assert_problem, embedded
 
 PNG = b"\x89PNG\r\n\x1a\n" + bytes(64)
 JSON = {"Content-Type": "application/json"}
+
+
+@pytest.fixture(scope="module")
+async def services(
+    tmp_path_factory: pytest.TempPathFactory, valkey_url: str
+) -> AsyncIterator[Services]:
+    """One for all tests of this file: what they ask for leaves no trace."""
+    async with embedded(tmp_path_factory.mktemp("site"), valkey_url) as opened:
+        yield opened
 
 
 @pytest.fixture(autouse=True)
@@ -167,7 +177,7 @@ Files = list[tuple[str, tuple[str, bytes]]]
     ],
 )  # fmt: skip
 async def test_a_form_with_a_fault(
-    site: Site, files: Files, fields: dict[str, Any], status: int, code: str, words: str
+    site: Site, *, files: Files, fields: dict[str, Any], status: int, code: str, words: str
 ) -> None:
     for path in ("/documents", "/documents/estimate"):
         reply = await site.client.post(path, files=files, data=fields)
