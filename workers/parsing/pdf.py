@@ -14,6 +14,7 @@ import pypdfium2.raw as pdfium
 
 from workers.parsing.layout import Builder, Limits, Parsed, is_blank
 from workers.parsing.pdf_glyphs import HYPHEN, Fragment, fragments
+from workers.parsing.pdf_grid import rules, with_grids
 from workers.parsing.pdf_margins import without_margins
 from workers.parsing.pdf_order import reading_order
 from workers.parsing.pdf_text import BULLET, Block, Kind, blocks, glued, goes_on, hyphenated_words
@@ -60,7 +61,7 @@ def _opened(data: bytes) -> Any:
 def _page(document: Any, number: int, builder: Builder) -> list[Fragment]:
     try:
         page = document[number]
-        return fragments(page.get_textpage())
+        return with_grids(fragments(page.get_textpage()), rules(page))
     except pypdfium2.PdfiumError:
         builder.warn(f"Page {number + 1} is damaged and was left out.")
         return []

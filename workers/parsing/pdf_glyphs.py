@@ -18,7 +18,9 @@ from typing import Any, NamedTuple
 
 import pypdfium2.raw as pdfium
 
-_GAP = 1.1  # of the line's height: more than justified text puts between words
+# Of the line's height: more than justified text puts between words, where it has blanks of its own,
+# and where PDFium had to insert them.
+_GAP, _BARE_GAP = 1.1, 0.75
 _TURN = math.pi / 2
 _ALEFS = frozenset("\u0622\u0623\u0625\u0627")
 _LAM = "\u0644"
@@ -56,6 +58,7 @@ class Fragment:
     turn: int
     vertical: bool
     words: tuple[Word, ...]
+    cells: tuple[tuple[str, ...], ...] = ()  # of a whole table (`pdf_grid`)
 
     @property
     def middle(self) -> float:
@@ -197,10 +200,15 @@ def _parts(line: Sequence[_Glyph]) -> Iterator[list[_Glyph]]:
     """Cut at wide gaps. Sorted by place first, since the order of the text may run both ways."""
     solid = sorted((glyph for glyph in line if glyph.char != " "), key=lambda glyph: glyph.left)
     height = statistics.median(glyph.bottom - glyph.top for glyph in solid) or 1.0
+    blanks = [glyph for glyph in line if glyph.char == " " and not glyph.made]
     edges = []
     reach = solid[0].right
     for glyph in solid[1:]:
-        if glyph.left - reach > _GAP * height:
+        gap = glyph.left - reach
+        if gap > _BARE_GAP * height and (
+            gap > _GAP * height
+            or not any(reach - 1 < one.right and one.left < glyph.left for one in blanks)
+        ):
             edges.append((glyph.left + reach) / 2)
         reach = max(reach, glyph.right)
     if not edges:

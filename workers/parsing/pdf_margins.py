@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import statistics
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise
@@ -12,7 +13,7 @@ from workers.parsing.pdf_order import Row, rows_of
 
 Page = list[Fragment]
 _EDGE_ROWS = 3
-_DIGITS = re.compile(r"\d+")
+_DIGITS = re.compile(r"\d{1,6}")
 _NOISE = re.compile(r"[\W\d_]+")
 _PAGE_NUMBER = re.compile(
     r"(?:page|seite|p\.|pág\.|página|страница|第)?\s*[-–—]?\s*(\d{1,4})\s*[-–—]?\s*"
@@ -23,14 +24,19 @@ _PAGE_NUMBER = re.compile(
 
 def without_margins(pages: Sequence[Page]) -> list[Page]:
     edges = [_edges(page) for page in pages]
-    counts = Counter(key for page in edges for key in {_key(row) for row in page})
+    sizes = [statistics.median([one.size for one in page] or [0.0]) for page in pages]
+    keys = [
+        [_key(row, number, size) for row in page]
+        for number, (page, size) in enumerate(zip(edges, sizes, strict=True), 1)
+    ]
+    counts = Counter(key for page in keys for key in set(page))
     often = max(3, len(pages) * 0.4)
     kept = []
-    for number, (page, rows) in enumerate(zip(pages, edges, strict=True), 1):
+    for number, (page, rows, names) in enumerate(zip(pages, edges, keys, strict=True), 1):
         drop = {
             id(one)
-            for row in rows
-            if counts[_key(row)] >= often or _is_page_number(row, number)
+            for row, key in zip(rows, names, strict=True)
+            if counts[key] >= often or _is_page_number(row, number)
             for one in row
         }
         drop |= _line_numbers(page)
@@ -48,11 +54,16 @@ def _edges(page: Page) -> list[Row]:
     return outer + [[one] for one in page if one.turn != main[0][0]]
 
 
-def _key(row: Row) -> str:
-    """The same for the same words, whatever numbers stand among them."""
-    text = "".join(one.text for one in row)
+def _key(row: Row, page: int, size: float) -> str:
+    """The same for the same words, whatever page number stands among them. Of short rows the number
+    counts, as its distance from the page's; rows in large type must be the same to the letter."""
+    text = "".join(one.text for one in row).strip()
+    if row[0].size > 1.15 * size or row[0].cells:
+        return text
     words = _NOISE.sub("", text).lower()
-    return words or _DIGITS.sub("#", text)
+    if len(words) >= 10:
+        return words
+    return words + ",".join(str(int(number) - page) for number in _DIGITS.findall(text)[:1])
 
 
 def _is_page_number(row: Row, number: int) -> bool:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from itertools import pairwise
 
-from workers.parsing.pdf_glyphs import HYPHEN, Fragment, Word
+from workers.parsing.pdf_glyphs import HYPHEN
+from workers.parsing.pdf_grid import column_edges, placed
 from workers.parsing.pdf_order import Region, Row
 from workers.parsing.rows import piped
 
@@ -70,7 +71,7 @@ def blocks(region: Region, hyphenated: frozenset[str]) -> Iterator[Block]:
         return
     prose: list[_Line] = []
     kind = Kind.ASIDE if region.aside else Kind.PARAGRAPH
-    for is_table, rows in _tables(region.rows):
+    for is_table, rows in _parts(region.rows):
         if is_table:
             yield from _paragraphs(prose, kind, hyphenated)
             prose = []
@@ -93,6 +94,21 @@ def _joined(row: Row) -> str:
 
 
 # --- tables --------------------------------------------------------------------------------------
+
+
+def _parts(rows: Sequence[Row]) -> Iterator[tuple[bool, list[Row]]]:
+    """Ruled tables apart from what stands between them."""
+    between: list[Row] = []
+    for row in rows:
+        grids = [one for one in row if one.cells]
+        rest = [one for one in row if not one.cells]
+        if rest:
+            between.append(rest)
+        if grids:
+            yield from _tables(between)
+            between = []
+            yield from ((True, [[one]]) for one in grids)
+    yield from _tables(between)
 
 
 def _tables(rows: Sequence[Row]) -> Iterator[tuple[bool, list[Row]]]:
@@ -140,31 +156,28 @@ def _under(group: Sequence[Row], row: Row) -> bool:
 
 
 def _table(rows: Sequence[Row]) -> Iterator[str]:
-    edges = _edges(rows)
+    if rows[0][0].cells:
+        yield from filter(None, map(_piped, rows[0][0].cells))
+        return
+    edges = column_edges(rows)
     cells: list[list[str]] = []
     last: Row = []
     for row in rows:
         new = [""] * (len(edges) + 1)
         for one in row:
-            for place, text in _placed(one, edges):
+            for place, text in placed(one, edges):
                 new[place] = f"{new[place]} {text}".strip()
         if cells and last and _continues(last, row) and _completes(cells[-1], new):
             cells[-1] = [f"{a} {b}".strip() for a, b in zip(cells[-1], new, strict=True)]
         else:
             cells.append(new)
         last = row
-    for line in cells:
-        first = next((place for place, cell in enumerate(line) if cell), 0)
-        yield _LEADERS.sub("… ", piped(line[first:]))
+    yield from map(_piped, cells)
 
 
-def _placed(one: Fragment, edges: Sequence[float]) -> Iterator[tuple[int, str]]:
-    """Columns of a fragment's words; of all of it if one word straddles an edge."""
-    words = one.words
-    if any(word.left < edge < word.right for word in words for edge in edges):
-        words = (Word(one.text.strip(), one.left, one.right),)
-    for word in words:
-        yield sum((word.left + word.right) / 2 > edge for edge in edges), word.text
+def _piped(cells: Sequence[str]) -> str:
+    first = next((place for place, cell in enumerate(cells) if cell), 0)
+    return _LEADERS.sub("… ", piped(cells[first:]))
 
 
 def _completes(above: Sequence[str], new: Sequence[str]) -> bool:
@@ -175,31 +188,6 @@ def _completes(above: Sequence[str], new: Sequence[str]) -> bool:
         and sum(map(bool, new)) <= max(1, sum(map(bool, above)) // 2)
         and all(a for a, b in zip(above, new, strict=True) if b)
     )
-
-
-def _edges(rows: Sequence[Row]) -> list[float]:
-    """Middles of the gaps that nearly all rows leave free."""
-    low = min(one.left for row in rows for one in row)
-    high = max(one.right for row in rows for one in row)
-    width = min(int(high - low) + 2, 20_000)
-    steps = [0] * (width + 1)
-    for row in rows:
-        for one in row:
-            steps[min(int(one.left - low), width)] += 1
-            steps[min(int(one.right - low) + 1, width)] -= 1
-    allowed = len(rows) // 12
-    edges: list[float] = []
-    covered = begin = 0
-    inside = False
-    for place, step in enumerate(steps[:-1]):
-        covered += step
-        if covered <= allowed and not inside:
-            inside, begin = True, place
-        elif covered > allowed and inside:
-            inside = False
-            if begin > 0:
-                edges.append(low + (begin + place) / 2)
-    return edges
 
 
 # --- prose ---------------------------------------------------------------------------------------

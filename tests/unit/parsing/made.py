@@ -26,8 +26,14 @@ def zipped(members: Mapping[str, bytes | str]) -> bytes:
     return buffer.getvalue()
 
 
-def pdf(pages: Sequence[Sequence[Placed]], *, title: str = "", bold: bool = False) -> bytes:
-    """Pages of 600 by 800 points with text in Helvetica (WinAnsi)."""
+def pdf(
+    pages: Sequence[Sequence[Placed]],
+    *,
+    title: str = "",
+    bold: bool = False,
+    rules: Sequence[tuple[float, float, float]] = (),
+) -> bytes:
+    """Pages of 600 by 800 points, text in Helvetica (WinAnsi), rules as (left, right, height)."""
     font = "Helvetica-Bold" if bold else "Helvetica"
     kids = " ".join(f"{5 + 2 * number} 0 R" for number in range(len(pages)))
     objects = [
@@ -45,6 +51,7 @@ def pdf(pages: Sequence[Sequence[Placed]], *, title: str = "", bold: bool = Fals
             f"BT /F {size} Tf 1 0 0 1 {left} {base} Tm ({_escaped(text)}) Tj ET"
             for left, base, size, text in page
         )
+        content += "".join(f"\n{left} {at} m {right} {at} l S" for left, right, at in rules)
         objects.append(f"<< /Length {len(content)} >>\nstream\n{content}\nendstream")
     return _file(objects)
 

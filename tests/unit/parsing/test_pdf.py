@@ -44,6 +44,42 @@ async def test_a_table_is_read_row_by_row_and_keeps_its_empty_cells() -> None:
     assert "Name | Town | Age\nAnn | Paris | 33\nBob |  | 44\nCid | Rome | 55" in await text(drawn)
 
 
+async def test_cells_of_a_ruled_table_stay_whole_however_long_they_are() -> None:
+    drawn: list[tuple[float, float, float, str]] = []
+    for number in range(4):
+        top = 700 - 60 * number
+        drawn += lines(["The system shall answer", f"question {number} soon"], left=50, top=top)
+        words = ["Measured from the arrival of it", "until the last byte has gone,", "on one core"]
+        drawn += lines(words, left=250, top=top)
+    ruled = [(45, 450, 715 - 60 * number) for number in range(5)]
+    found = (await parsed(pdf([drawn], rules=ruled), media.PDF)).text
+    assert found.split("\n")[1] == (
+        "The system shall answer question 1 soon | "
+        "Measured from the arrival of it until the last byte has gone, on one core"
+    )
+    assert found.count("\n") == 3
+
+
+async def test_rules_that_part_groups_of_rows_leave_the_rows_apart() -> None:
+    drawn = [
+        (50 + 100 * column, 700 - 14 * row, 10, f"r{row}c{column}")
+        for row in range(12)
+        for column in range(4)
+    ]
+    ruled = [(45, 400, 711 - 42 * number) for number in range(5)]
+    found = (await parsed(pdf([drawn], rules=ruled), media.PDF)).text
+    assert "r4c0 | r4c1 | r4c2 | r4c3\nr5c0 | r5c1" in found
+
+
+async def test_numbered_titles_at_the_top_of_pages_are_kept() -> None:
+    pages = [
+        [(50, 750, 16, f"Section {number}"), *lines(LEFT, left=50, top=700)]
+        for number in range(1, 6)
+    ]
+    result = await parsed(pdf(pages), media.PDF)
+    assert [h.text for h in result.headings] == [f"Section {number}" for number in range(1, 6)]
+
+
 async def test_hyphens_at_line_ends_are_joined_unless_they_belong_to_the_word() -> None:
     found = await text(
         lines(

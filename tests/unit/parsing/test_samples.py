@@ -38,8 +38,8 @@ async def test_a_typeset_book_loses_its_margins_and_keeps_its_paragraphs() -> No
     assert [h.text for h in parsed.headings] == ["STAVE TWO", "THE FIRST OF THE THREE SPIRITS"]
     assert "A Christmas Carol" not in parsed.text
     assert (
-        "\n\nTo his great astonishment, the heavy bell went on from six to seven, and from seven to "
-        "eight, and regularly up to twelve; then stopped. Twelve! It was past two when he went to "
-        "bed. The clock was wrong. An icicle must have got into the works. Twelve!\n\n"
+        "\n\nTo his great astonishment, the heavy bell went on from six to seven, and from seven "
+        "to eight, and regularly up to twelve; then stopped. Twelve! It was past two when he went "
+        "to bed. The clock was wrong. An icicle must have got into the works. Twelve!\n\n"
     ) in parsed.text
     assert "that anything has happened to the sun, and this is twelve at noon" in parsed.text
