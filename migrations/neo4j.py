@@ -59,8 +59,8 @@ async def _make_lock(driver: AsyncDriver) -> None:
         try:
             await driver.execute_query(LOCK_CONSTRAINT)
             return
-        except Neo4jError:
-            if attempt == LOCK_TRIES:
+        except Neo4jError as error:
+            if isinstance(error, AuthError) or attempt == LOCK_TRIES:
                 raise
             await asyncio.sleep(0.2 * attempt)
 

@@ -26,7 +26,7 @@ from neo4j.exceptions import (
     Neo4jError,
 )
 
-from app.errors import AppError, Misconfigured, Unavailable
+from app.errors import AppError, Invalid, Misconfigured, Unavailable
 
 log = logging.getLogger("heliograph.neo4j")
 
@@ -132,7 +132,6 @@ async def connect(url: str, user: str, password: str) -> AsyncIterator[AsyncDriv
 
 
 async def _check_schema(database: Database) -> None:
-    # Asking for labels first: a query on an unknown label is answered, with a warning
     [row] = await database.read("MATCH (m:Migration) RETURN max(m.number) AS version")
     version = row["version"] or 0
     if version < SCHEMA_VERSION:
@@ -167,7 +166,9 @@ def _translated() -> Iterator[None]:
         yield
     except AppError:
         raise
-    except (AuthError, ConfigurationError, ValueError) as error:
+    except UnicodeEncodeError as error:
+        raise Invalid("The text holds a lone surrogate, which is no character.") from error
+    except (AuthError, ConfigurationError) as error:
         raise Misconfigured(f"Neo4j refuses the connection: {_brief(error)}") from error
     except (DriverError, Neo4jError, OSError) as error:
         if isinstance(error, ClientError):  # a statement of ours is wrong: a bug, not an outage

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from app.stores.records import (
     tests_of,
 )
 
+LONGEST_VALUE = 1000  # characters of a field that filters compare as they are
 PARTS = 16  # nodes over which a workspace's totals are spread
 
 
@@ -354,7 +356,7 @@ class Neo4jDocuments:
             workspace=self._workspace, id=document_id, name=revision.name,
             pending=revision_json(revision), source=revision.source,
             text=revision.text or None, part=part_of(document_id),
-            fields=[[field.name, field.value] for field in fields],
+            fields=[[field.name, _indexable(field.value)] for field in fields],
         )  # fmt: skip
 
     async def _resume(self, tx: Transaction, known: Document, job_id: str) -> None:
@@ -397,7 +399,14 @@ def _parameters(filters: Sequence[Sequence[Test]]) -> list[list[Row]]:
 def _parameter(test: Test) -> Row:
     return {
         "name": test.name,
-        "values": list(test.values),
+        "values": [_indexable(value) for value in test.values],
         "ranged": bool(test.limits),
-        **test.limits,
+        **{operator: _indexable(value) for operator, value in test.limits.items()},
     }
+
+
+def _indexable(value: str | int | float | bool) -> str | int | float | bool:
+    """An index takes 8 kB at most. Long texts keep their beginning, and a hash for equality."""
+    if not isinstance(value, str) or len(value) <= LONGEST_VALUE:
+        return value
+    return value[:LONGEST_VALUE] + hashlib.sha256(value.encode()).hexdigest()

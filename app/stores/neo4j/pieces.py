@@ -29,9 +29,9 @@ async def first_pieces(
 ) -> dict[str, list[Row]]:  # fmt: skip
     """Key -> the first `limit` pieces behind chunk `after`: its chunk, document, text…"""
     if documents is not None and len(documents) <= FEW_DOCUMENTS:
-        query = _by_document(kind, order)
+        query = by_document(kind, order)
     else:
-        query = _in_order(kind, order)
+        query = in_order(kind, order)
     rows = await database.read(
         query, workspace=workspace, keys=list(keys), after=after, limit=limit,
         documents=None if documents is None else list(documents),
@@ -39,7 +39,7 @@ async def first_pieces(
     return {row["key"]: row["pieces"] for row in rows}
 
 
-def _in_order(kind: Kind, order: Order) -> LiteralString:
+def in_order(kind: Kind, order: Order) -> LiteralString:
     type_, owner = _TYPES[kind]
     return f"""
         UNWIND $keys AS key
@@ -55,7 +55,7 @@ def _in_order(kind: Kind, order: Order) -> LiteralString:
         """
 
 
-def _by_document(kind: Kind, order: Order) -> LiteralString:
+def by_document(kind: Kind, order: Order) -> LiteralString:
     type_, owner = _TYPES[kind]
     return f"""
         UNWIND $keys AS key

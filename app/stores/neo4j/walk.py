@@ -4,8 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import LiteralString
 
 from app.stores.neo4j.database import Database, Row
+
+# Per entity its relations, heaviest first, then by key.
+HEAVIEST: LiteralString = """
+    UNWIND $keys AS key
+    CALL (key) {
+        CALL (key) {
+            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
+            WHERE r.workspace = $workspace AND r.source = key
+                AND r.lightness IS NOT NULL AND r.key IS NOT NULL
+            RETURN r ORDER BY r.workspace, r.source, r.lightness, r.key LIMIT $limit
+          UNION ALL
+            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
+            WHERE r.workspace = $workspace AND r.target = key
+                AND r.lightness IS NOT NULL AND r.key IS NOT NULL
+            RETURN r ORDER BY r.workspace, r.target, r.lightness, r.key LIMIT $limit
+        }
+        WITH r ORDER BY r.lightness, r.key LIMIT $limit
+        RETURN collect(r {.key, .source, .target, .lightness}) AS relations
+    }
+    RETURN key, relations
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,30 +75,10 @@ async def neighbourhood(
 async def _heaviest(
     database: Database, workspace: str, keys: Sequence[str], *, limit: int
 ) -> list[Row]:
-    """Per entity its relations, heaviest first, then by key."""
     if not keys:
         return []
     return await database.read(
-        """
-        UNWIND $keys AS key
-        CALL (key) {
-            CALL (key) {
-                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
-                WHERE r.workspace = $workspace AND r.source = key
-                    AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-                RETURN r ORDER BY r.workspace, r.source, r.lightness, r.key LIMIT $limit
-              UNION ALL
-                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
-                WHERE r.workspace = $workspace AND r.target = key
-                    AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-                RETURN r ORDER BY r.workspace, r.target, r.lightness, r.key LIMIT $limit
-            }
-            WITH r ORDER BY r.lightness, r.key LIMIT $limit
-            RETURN collect(r {.key, .source, .target, .lightness}) AS relations
-        }
-        RETURN key, relations
-        """,
-        workspace=workspace, keys=list(keys), limit=limit,
+        HEAVIEST, workspace=workspace, keys=list(keys), limit=limit,
     )  # fmt: skip
 
 
