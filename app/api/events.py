@@ -87,8 +87,16 @@ class EventStream(Response):
             await write(_encode(Event("error", problems.internal()), number + 1))
 
 
+# JSON leaves these as they are, but many clients take them for ends of lines.
+_LINE_ENDS = (
+    (b"\xe2\x80\xa8", b"\\u2028"),
+    (b"\xe2\x80\xa9", b"\\u2029"),
+    (b"\xc2\x85", b"\\u0085"),
+)
+
+
 def _encode(event: Event, number: int) -> bytes:
-    # orjson writes line breaks as \n escapes, so the data is always one line.
-    return b"event: %s\nid: %d\ndata: %s\n\n" % (
-        event.name.encode(), number, orjson.dumps(event.data),
-    )  # fmt: skip
+    data = orjson.dumps(event.data)
+    for plain, escaped in _LINE_ENDS:
+        data = data.replace(plain, escaped)
+    return b"event: %s\nid: %d\ndata: %s\n\n" % (event.name.encode(), number, data)
