@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +26,9 @@ class Service:
     def __init__(self, url: str, log: Path, headers: Mapping[str, str] | None = None) -> None:
         self.url, self.log = url, log
         self.http = httpx.Client(base_url=url, timeout=PATIENCE, headers=dict(headers or {}))
+
+    def close(self) -> None:
+        self.http.close()
 
     def json(self, method: str, path: str, expect: int = 200, **request: Any) -> Any:
         reply = self.http.request(method, path, **request)
@@ -100,9 +103,9 @@ def embedded(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
     })  # fmt: skip
     log = folder / "service.log"
     with _process([sys.executable, "-m", "workers.standalone"], env, log) as process:
-        service = Service(f"http://127.0.0.1:{port}", log)
-        _wait_up(service, process)
-        yield service
+        with closing(Service(f"http://127.0.0.1:{port}", log)) as service:
+            _wait_up(service, process)
+            yield service
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 0, service.tail()
 
@@ -134,7 +137,9 @@ def distributed(
         process = stack.enter_context(_process(api, env, folder / "api.log"))
         for n in range(workers):
             stack.enter_context(_process(worker, env, folder / f"worker-{n}.log"))
-        service = Service(f"http://127.0.0.1:{port}", folder / "api.log")
+        service = stack.enter_context(
+            closing(Service(f"http://127.0.0.1:{port}", folder / "api.log"))
+        )
         _wait_up(service, process)
         yield service
 
@@ -163,9 +168,9 @@ def model_server(folder: Path, *, latency: float = 0.0) -> Iterator[httpx.Client
         sys.executable, "-m", "tests.model_server", "--port", str(port), "--latency", str(latency),
     ]  # fmt: skip
     with _process(command, _environment({}), folder / "model.log") as process:
-        service = Service(f"http://127.0.0.1:{port}", folder / "model.log")
-        _wait_up(service, process, "/v1/models")
-        yield service.http
+        with closing(Service(f"http://127.0.0.1:{port}", folder / "model.log")) as service:
+            _wait_up(service, process, "/v1/models")
+            yield service.http
 
 
 def model_settings(model: httpx.Client, dialect: str = "openai") -> dict[str, str]:
