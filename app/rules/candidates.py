@@ -9,6 +9,7 @@ from collections import Counter
 from app import words
 from app.names import key
 from app.rules.acronyms import pairs
+from app.rules.foreign import foreign_kind, foreign_runs, foreign_terms
 from app.rules.lexicon import english
 from app.rules.noun_phrases import FILL_FLOOR, FLOOR, Term, limit, terms
 from app.rules.proper_names import MAX_CHARACTERS, name_of, quoted, runs
@@ -82,7 +83,7 @@ def _add_rows_and_speakers(gathering: Gathering) -> None:
                 continue
             entry = gathering.add(" ".join(span.split()), "row", Spot(index, first, last))
             for word in header.lower().split():
-                kind = kind_of_word(word)
+                kind = kind_of_word(word, gathering.reading.language)
                 if kind:
                     entry.cues[kind] += 3 if number or len(sentence.cells) > 1 else 1
         if sentence.speaker:
@@ -134,7 +135,9 @@ def _add_runs(gathering: Gathering) -> None:
     reading = gathering.reading
     for index, sentence in enumerate(reading.sentences):
         shouting = is_shouting(sentence)
-        for run in runs(reading, sentence, frozenset(gathering.taken[index])):
+        blocked = frozenset(gathering.taken[index])
+        find = runs if reading.language == "en" else foreign_runs
+        for run in find(reading, sentence, blocked):
             tokens = sentence.tokens[run.first : run.last]
             name = name_of(reading.text, tokens, shouting=shouting)
             entry = gathering.add(name, "name", Spot(index, run.first, run.last))
@@ -191,7 +194,7 @@ def _add_title(gathering: Gathering) -> None:
     if qualifier:
         entry.aliases.append(" ".join(reading.title.split()))
         for word in qualifier.lower().split():
-            kind = kind_of_word(word)
+            kind = kind_of_word(word, reading.language)
             if kind:
                 entry.cues[kind] += 4
 
@@ -295,7 +298,7 @@ def _capped(names: list[Found], size: int) -> list[Found]:
 def _best_terms(gathering: Gathering, names: list[Found]) -> list[Found]:
     reading = gathering.reading
     taken = [frozenset(places) for places in gathering.taken]
-    ranked = terms(reading, taken)
+    ranked = (terms if reading.language == "en" else foreign_terms)(reading, taken)
     by_key = {key(entry.name): entry for entry in names}
     most = limit(reading.size)
     wanted = 2 + 0.012 * reading.size
@@ -320,8 +323,10 @@ def _found(term: Term) -> Found:
     return Found(term.name, "term", list(term.spots), forms[:2], score=term.score)
 
 
-def kind_of_word(word: str) -> str:
+def kind_of_word(word: str, language: str = "en") -> str:
     """Kind that a head word stands for, or ""."""
+    if language not in ("en", "zh", "ja"):
+        return foreign_kind(word, language)
     lists = english()
     for kind in ("person", "organization", "place", "event", "work", "method"):
         if word in lists[kind]:

@@ -27,7 +27,7 @@ _HAN = re.compile("[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]")
 _KANA = re.compile("[\u3040-\u30ff]")
 _HANGUL = re.compile("[\uac00-\ud7af]")
 _LATIN = re.compile(r"[^\W\d_\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af]+")
-_SENTENCE = re.compile(r"[^。！？!?；\n]+[。！？!?；]*[”」』’\"）)]*")
+_SENTENCE = re.compile(r"[^。！？!?；\n]{1,300}[。！？!?；]*[”」』’\"）)]*")
 _BOOK = re.compile(r"《([^《》\n]{1,30})》")
 _WORDLIKE = re.compile(r"[\w·・]+")
 _CLASSES = {"n": "N", "v": "V", "a": "J", "m": "M", "d": "R", "j": "N", "i": "N", "l": "N"}
@@ -192,8 +192,8 @@ def read_chinese(title: str, text: str) -> tuple[Reading, list[Found]]:
 
 
 def _cut_back(text: str, kinds: Mapping[str, str], spots: dict[str, list[Spot]]) -> None:
-    """A person whose first or last characters are another one's name (张飞性, 战吕布: 张飞, 吕布) is
-    that one; what starts with a word that is seldom a surname must stand twice."""
+    """A person whose first or last characters are another one's name is that one (张飞性: 张飞);
+    what starts with a word that is seldom a surname must stand twice."""
     for name in sorted(spots):
         if kinds[name] != "person":
             continue

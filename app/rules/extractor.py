@@ -7,10 +7,11 @@ from collections.abc import Sequence
 
 from app.domain import EntityMention, Extraction
 from app.rules.candidates import gather
-from app.rules.chinese import is_chinese, read_chinese
+from app.rules.chinese import is_chinese, is_unspaced, read_chinese
 from app.rules.kinds import portray
 from app.rules.reading import read
 from app.rules.relations import relate
+from app.rules.unspaced import read_unspaced
 
 MODEL = "offline-rules-1"  # raise when a rule changes: it is part of the extraction key
 
@@ -28,6 +29,8 @@ def extract(title: str, headings: Sequence[str], text: str) -> Extraction:
     """Entities and relations of a chunk; a pure function of its arguments."""
     if is_chinese(text):
         reading, found = read_chinese(title, text)
+    elif is_unspaced(text):
+        reading, found = read_unspaced(title, text)
     else:
         reading = read(title, text)
         found = gather(reading)

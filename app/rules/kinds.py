@@ -12,7 +12,13 @@ from app.rules.reading import Found, Reading, Spot, singular
 from app.rules.tokens import JOINED, Sentence, Token
 
 MAX_DESCRIPTION = 320
-_COPULA = frozenset({"is", "was", "are", "were"})
+_COPULA = frozenset(
+    {"is", "was", "are", "were", "ist", "war", "sind", "est", "était", "es", "era", "è", "é", "foi"}
+)
+_ARTICLES = frozenset(
+    {"a", "an", "the", "one", "ein", "eine", "der", "die", "das", "un", "une", "le", "la", "una"}
+    | {"uno", "el", "il", "um", "uma", "o", "een", "de", "het"}
+)
 _PHRASE_END = frozenset(
     {
         "of",
@@ -50,11 +56,11 @@ class Portrait:
 def portray(reading: Reading, entry: Found) -> Portrait:
     """Kind (`concept` without a cue) and description (a slice of the text) of an entity."""
     cues = defaultdict(float, entry.cues)
-    _cues_of_name(entry, cues)
+    _cues_of_name(entry, cues, reading.language)
     best: tuple[int, Spot] | None = None
     for spot in sorted(entry.spots)[:_SAMPLE]:
         sentence = reading.sentences[spot.sentence]
-        rank = _definition(sentence, spot, cues)
+        rank = _definition(sentence, spot, cues, reading.language)
         if entry.origin != "term":
             _cues_around(sentence, spot, cues)
         if best is None or rank < best[0]:
@@ -90,34 +96,42 @@ def _first_description(reading: Reading) -> str:
     return describe(reading.text, first, Spot(0, 0, 1))
 
 
-def _cues_of_name(entry: Found, cues: Cues) -> None:
+def _cues_of_name(entry: Found, cues: Cues, language: str) -> None:
     parts = entry.name.lower().replace(",", "").split()
     head = parts[-1]
     for place, part in enumerate(parts):
         if part == "of" and place:
             head = parts[place - 1]
             break
-    kind = kind_of_word(head) or kind_of_word(singular(head))
+    kind = kind_of_word(head, language) or kind_of_word(singular(head), language)
+    if not kind and language != "en":
+        kind = kind_of_word(parts[0], language)
     if kind:
         cues[kind] += 3
-    if entry.origin == "term":
-        return
+    if entry.origin != "term":
+        cues["person"] += _personal(entry, parts, named=not kind)
+
+
+def _personal(entry: Found, parts: list[str], *, named: bool) -> float:
+    """Points for a person by the parts of a name; `named`: its head says nothing else."""
     lists = english()
+    points = 0.0
     if len(parts) > 1 and (
-        parts[0] in lists["honoured"] or (parts[0] in lists["person"] and not kind)
+        parts[0] in lists["honoured"] or (parts[0] in lists["person"] and named)
     ):
-        cues["person"] += 2
-    if len(parts) < 4 and parts[0] in lists["given"] and not kind:
-        cues["person"] += 1.5
+        points += 2
+    if len(parts) < 4 and parts[0] in lists["given"] and named:
+        points += 1.5
     if entry.origin == "name" and 2 <= len(parts) <= 3 and entry.name[0].isupper():
         unlisted = not any(words.listed(part) or len(part) == 1 for part in parts)
         if unlisted and all(part[:1].isupper() for part in entry.name.split()):
-            cues["person"] += 1
+            points += 1
         if parts[0].isalpha() and all(len(part.strip(".")) == 1 for part in parts[1:]):
-            cues["person"] += 2
+            points += 2
+    return points
 
 
-def _definition(sentence: Sentence, spot: Spot, cues: Cues) -> int:
+def _definition(sentence: Sentence, spot: Spot, cues: Cues, language: str) -> int:
     """Rank of the sentence as a description (0 is best); adds the cues of its pattern."""
     tokens = sentence.tokens
     place = _after_bracket(tokens, spot.last)
@@ -125,19 +139,19 @@ def _definition(sentence: Sentence, spot: Spot, cues: Cues) -> int:
         after = tokens[place + 1].low
         if after == "born":
             cues["person"] += 4
-        elif after in ("a", "an", "the", "one") or sentence.kinds[place + 1] in ("J", "N", "n"):
-            kind = _listed_noun(sentence, place + 1)
+        elif after in _ARTICLES or sentence.kinds[place + 1] in ("J", "N", "n"):
+            kind = _listed_noun(sentence, place + 1, language)
             if (kind and after != "the") or (kind and spot.first < 3):
                 cues[kind] += _DEFINED
-            if after in ("a", "an", "the", "one"):
+            if after in _ARTICLES:
                 return 0 if spot.first < 3 else 1
     if spot.last < len(tokens):
         gap = tokens[spot.last].gap
         if "(" in gap and tokens[spot.last].low in ("born", "b"):
             cues["person"] += 4
             return 1 if spot.first < 3 else 2
-        if gap.startswith(",") and tokens[spot.last].low in ("a", "an", "the"):
-            kind = _listed_noun(sentence, spot.last)
+        if gap.startswith(",") and tokens[spot.last].low in _ARTICLES:
+            kind = _listed_noun(sentence, spot.last, language)
             if kind:
                 cues[kind] += _APPOSED
             return 2
@@ -153,7 +167,7 @@ def _after_bracket(tokens: list[Token], place: int) -> int:
     return place
 
 
-def _listed_noun(sentence: Sentence, first: int) -> str:
+def _listed_noun(sentence: Sentence, first: int, language: str) -> str:
     """Kind of the first listed noun from the right of the phrase that starts at `first`."""
     tokens = sentence.tokens
     last = first + 1
@@ -164,8 +178,9 @@ def _listed_noun(sentence: Sentence, first: int) -> str:
             break
         last += 1
     for place in range(last - 1, first - 1, -1):
-        kind = kind_of_word(tokens[place].low) or kind_of_word(singular(tokens[place].low))
-        if kind and not tokens[place].cap:
+        low = tokens[place].low
+        kind = kind_of_word(low, language) or kind_of_word(singular(low), language)
+        if kind and (language == "de" or not tokens[place].cap):
             return kind
     return ""
 
@@ -175,32 +190,37 @@ def _cues_around(sentence: Sentence, spot: Spot, cues: Cues) -> None:
     lists = english()
     before = tokens[spot.first - 1] if spot.first and tokens[spot.first].before == JOINED else None
     if before is not None and not before.cap:
-        if before.low in ("in", "near", "inside", "outside"):
-            cues["location"] += 1.5
-        elif before.low in _AT_PLACE:
-            cues["location"] += 0.6
-        elif before.low in lists["person"]:
-            cues["person"] += 2
-        elif before.low in ("company", "band", "party", "group", "team", "club", "label"):
-            cues["organization"] += 2
-        elif before.low in lists["work"]:
-            cues["work"] += 2
+        for kind, points in _cues_before(before.low):
+            cues[kind] += points
     if _is_subject_of_pronoun(sentence, spot):
         cues["person"] += 0.7
     after = tokens[spot.last] if spot.last < len(tokens) else None
-    if after is not None and tokens[spot.last - 1].possessive and after.low in lists["owned"]:
+    if after is None:
+        return
+    if tokens[spot.last - 1].possessive and after.low in lists["owned"]:
         cues["person"] += 1
-    if (
-        after is not None
-        and after.low in ("who", "whom", "whose")
-        and after.gap.strip() in ("", ",")
-    ):
+    if after.low in ("who", "whom", "whose") and after.gap.strip() in ("", ","):
         cues["person"] += 2
-    beside = [before.low] if before is not None else []
-    if spot.last < len(tokens) and "." not in tokens[spot.last].gap:
-        beside.append(tokens[spot.last].low)
-    if any(word in lists["speech"] for word in beside):
+    said = after.low in lists["speech"] and "." not in after.gap
+    if said or (before is not None and before.low in lists["speech"]):
         cues["person"] += 1.5
+
+
+def _cues_before(word: str) -> list[tuple[str, float]]:
+    lists = english()
+    if word in _IN_PLACE:
+        return [("location", 1.5)]
+    if word in _AT_PLACE:
+        return [("location", 0.6)]
+    if word in lists["person"]:
+        return [("person", 2.0)]
+    if word in _BODIES:
+        return [("organization", 2.0)]
+    return [("work", 2.0)] if word in lists["work"] else []
+
+
+_IN_PLACE = frozenset({"in", "near", "inside", "outside", "à", "nach", "aus", "dans", "en"})
+_BODIES = frozenset({"company", "band", "party", "group", "team", "club", "label"})
 
 
 def _is_subject_of_pronoun(sentence: Sentence, spot: Spot) -> bool:

@@ -186,9 +186,9 @@ def is_technical(word: str) -> bool:
 
 
 _TECHNICAL = (
-    "vir", "mab", "nib", "mide", "cillin", "mycin", "statin", "zole", "pril", "sartan", "quine", "xaban",
-    "parin", "platin", "taxel", "rubicin", "ciclib", "itis", "osis", "emia", "aemia", "oma", "pathy",
-    "plasty", "ectomy", "scopy", "ase",
+    "vir", "mab", "nib", "mide", "cillin", "mycin", "statin", "zole", "pril", "sartan", "quine",
+    "xaban", "parin", "platin", "taxel", "rubicin", "ciclib", "itis", "osis", "emia", "aemia",
+    "oma", "pathy", "plasty", "ectomy", "scopy", "ase",
 )  # fmt: skip
 
 

@@ -54,6 +54,7 @@ class Reading:
     lower: frozenset[str]
     capital: Counter[str]
     size: int  # words
+    stops: frozenset[str] = frozenset()
 
     @property
     def chat(self) -> bool:
@@ -74,14 +75,21 @@ def read(title: str, text: str) -> Reading:
         found.append(sentence)
     lower: set[str] = set()
     capital: Counter[str] = Counter()
+    language = language_of(text)
+    stops = words.stop_words()[language]
     for sentence in found:
-        sentence.kinds = [word_class(token) for token in sentence.tokens]
+        if language in ("fr", "it"):
+            sentence.tokens = [without_elision(token) for token in sentence.tokens]
+        sentence.kinds = [
+            word_class(token) if language == "en" else "F" if token.low in stops else "N"
+            for token in sentence.tokens
+        ]
         _count(sentence, lower, capital)
     for word in _WORD.findall(title):
         if word[0].isupper() and not words.is_stop_word(word.lower()):
             capital[word.lower()] += 1
     size = sum(len(sentence.tokens) for sentence in found)
-    return Reading(title, text, language_of(text), found, frozenset(lower), capital, size)
+    return Reading(title, text, language, found, frozenset(lower), capital, size, stops)
 
 
 def _cells(stretch: Stretch, tokens: list[Token]) -> tuple[tuple[str, int, int], ...]:
@@ -175,3 +183,21 @@ def singular(word: str) -> str:
     if words.word_class(word) == "N" and not words.listed(word[:-1]):
         return word[:-1] if word[-2] not in "aiousw" and words.score(word) < 15 else word
     return word[:-1] if word[-2] not in "aious" else word
+
+
+_ELIDED = re.compile(r"(?:[ldjmtsnc]|qu|dell|nell|sull|all|dall|un|quest)'", re.IGNORECASE)
+
+
+def without_elision(token: Token) -> Token:
+    """`l'Allemagne` as `Allemagne`, with its own offsets."""
+    match = _ELIDED.match(token.text)
+    if not match or match.end() >= len(token.text):
+        return token
+    rest = token.text[match.end() :]
+    return token._replace(
+        text=rest,
+        low=rest.lower(),
+        start=token.end - len(rest),
+        gap=token.gap + token.text[: match.end()],
+        cap=rest[0].isupper(),
+    )

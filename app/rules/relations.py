@@ -10,6 +10,7 @@ from typing import NamedTuple
 from app import words
 from app.domain import RelationMention
 from app.rules.candidates import SHORT_CHUNK
+from app.rules.foreign import themes
 from app.rules.kinds import describe
 from app.rules.lexicon import english
 from app.rules.noun_phrases import phrases
@@ -155,6 +156,8 @@ class _Linking:
         spot = Spot(index, max(one.first, 0), other.last)
         if self._reading.language == "zh":
             keywords = _chinese_keywords(sentence, one, other)
+        elif self._reading.language != "en":
+            keywords = themes(self._reading, sentence, _places(one, other))
         else:
             keywords = _keywords(sentence, one, other, verbs)
         return _Pair(strength - TERM_DISCOUNT * terms, one.entity, other.entity, spot, keywords)
@@ -244,13 +247,13 @@ def _is_main_verb(sentence: Sentence, place: int) -> bool:
 def _keywords(sentence: Sentence, one: _Mention, other: _Mention, verbs: str) -> tuple[str, ...]:
     """The verbs, then up to two terms of the sentence; without either, its two rarest nouns."""
     tokens = sentence.tokens
-    taken = frozenset([*range(max(one.first, 0), one.last), *range(other.first, other.last)])
-    themes = [
+    taken = _places(one, other)
+    terms = [
         " ".join(token.low for token in tokens[first:last])
         for first, last in phrases(sentence, taken)
         if not any(token.cap for token in tokens[first:last])
     ]
-    order = {theme: place for place, theme in reversed(list(enumerate(themes)))}
+    order = {theme: place for place, theme in reversed(list(enumerate(terms)))}
     best = sorted(order, key=lambda theme: (-theme.count(" "), order[theme]))[:2]
     found = [verbs, *best] if verbs and verbs not in _COPULA else best
     if found:
@@ -261,6 +264,10 @@ def _keywords(sentence: Sentence, one: _Mention, other: _Mention, verbs: str) ->
         if place not in taken and sentence.kinds[place] in ("N", "n") and not token.cap
     }
     return tuple(sorted(nouns, key=lambda word: (words.score(singular(word)), word))[:2])
+
+
+def _places(one: _Mention, other: _Mention) -> frozenset[int]:
+    return frozenset([*range(max(one.first, 0), one.last), *range(other.first, other.last)])
 
 
 def _chinese_keywords(sentence: Sentence, one: _Mention, other: _Mention) -> tuple[str, ...]:

@@ -14,6 +14,8 @@ from typing import NamedTuple
 from app import words
 from app.rules.lexicon import english
 
+MAX_TOKENS = 200  # of a sentence; what is longer is none, and is cut
+
 # How a token is parted from the one before it.
 JOINED, SOFT, STOP, HARD = range(4)
 
@@ -60,7 +62,7 @@ class Sentence:
 
 def whole(text: str, start: int, end: int) -> Sentence:
     """A stretch as one sentence, however it reads."""
-    return Sentence(start, end, list(_tokens(text, start, end)))
+    return Sentence(start, end, list(_tokens(text, start, end, frozenset()))[:MAX_TOKENS])
 
 
 def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentence]:
@@ -69,8 +71,13 @@ def sentences(text: str, start: int = 0, end: int | None = None) -> list[Sentenc
     found: list[Sentence] = []
     current: list[Token] = []
     begin = start
-    for token in _tokens(text, start, end):
-        if current and (token.before == HARD or (token.before == STOP and _opens(token))):
+    closing = _short_lines(text, start, end)
+    for token in _tokens(text, start, end, closing):
+        if current and (
+            token.before == HARD
+            or (token.before == STOP and _opens(token))
+            or len(current) == MAX_TOKENS
+        ):
             found.append(_sentence(text, begin, token.start, current))
             current = []
         if not current:
@@ -122,8 +129,7 @@ def _is_heading(tokens: list[Token], tail: str) -> bool:
     return sum(token.cap for token in content) >= 0.7 * len(content)
 
 
-def _tokens(text: str, start: int, end: int) -> Iterator[Token]:
-    short_lines = _short_lines(text)
+def _tokens(text: str, start: int, end: int, short_lines: frozenset[int]) -> Iterator[Token]:
     abbreviations = english()["abbreviation"]
     last_end = start
     last: str = ""
@@ -211,15 +217,15 @@ def _parting(gap: str, last: str, abbreviations: frozenset[str]) -> int:
     return SOFT if _SOFT_MARKS.search(bare) or bare else JOINED
 
 
-def _short_lines(text: str) -> frozenset[int]:
+def _short_lines(text: str, start: int, end: int) -> frozenset[int]:
     """Places of line ends that end a sentence: of headings (lines much shorter than the text is
     set) and of lines set in columns."""
-    if "\n" not in text:
+    if text.find("\n", start, end) < 0:
         return frozenset()
     lines: list[tuple[int, int]] = []
     columns: set[int] = set()
-    place = 0
-    for line in text.split("\n"):
+    place = start
+    for line in text[start:end].split("\n"):
         lines.append((place + len(line), len(line.strip())))
         if "    " in line.strip():
             columns.add(place + len(line))
