@@ -189,6 +189,8 @@ def _undecorated(bare: str) -> str:
             inner = bare[1:-1]
             if closing not in inner and bare[0] not in inner:
                 bare = inner
+            elif closing == '"' and bare.count('"') % 2:
+                bare = bare[1:]
             elif bare.startswith("**") and bare.endswith("**") and len(bare) > 4:
                 bare = bare[2:-2]
         elif closing and bare[0] in '"“„「『' and closing not in bare[1:]:

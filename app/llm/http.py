@@ -176,7 +176,9 @@ class ModelClient:
         """Whether to try once more; waits before saying so."""
         if error.retry_after and fault_of(error):
             await self._limiter.pause(error.retry_after)
-        if not _retried(error) or attempt >= (attempts or self.endpoint.attempts):
+        if not _retried(error) or (error.retry_after or 0) > PATIENCE:
+            return False
+        if attempt >= (attempts or self.endpoint.attempts):
             return False
         delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
         log.info("model.retry code=%s attempt=%d delay=%.1f", error.code, attempt, delay)

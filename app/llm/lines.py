@@ -11,18 +11,18 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
-COMPLETE = re.compile(r"<\s*[|｜]\s*COMPLETE\s*[|｜]?\s*>?", re.IGNORECASE)
+COMPLETE = re.compile(r"<\s?[|｜]\s?COMPLETE\s?[|｜]?\s?>?", re.IGNORECASE)
 # Pipes and hashes between angle brackets, of which one part may be lost; never `<SEP>`, nor the end
 # of a word in brackets such as `<|endoftext|>`.
 SEPARATOR = re.compile(
     r"[<＜][\s\\]?[|｜#＃\\]{1,5}[\s\\]?[>＞]"
     r"|[<＜][|｜]?[#＃][|｜]?"
-    r"|(?<![\w<＜])[|｜]?[#＃]?[|｜]+[>＞]"
+    r"|(?<![\w<＜])[|｜]?[#＃]?[|｜]{1,3}[>＞]"
 )
 _QUOTES = "\"'“”‘’„«»「」『』`*"
 _MARK = re.compile(
-    rf"[\s\-*•#>\d.)]{{0,12}}[(（<\[]?\s*[{_QUOTES}]{{0,3}}\s*"
-    rf"(entity|entities|node|relationship|relationships|relation|edge)\s*[{_QUOTES}):：]{{0,4}}\s*",
+    rf"[\s\-*•#>\d.)]{{0,12}}[(（<\[{{]{{0,3}}\s?[{_QUOTES}]{{0,3}}\s?"
+    rf"(entity|entities|node|relationship|relationships|relation|edge)\s?[{_QUOTES}):：]{{0,4}}\s?",
     re.IGNORECASE,
 )
 _RECORD_END = re.compile(r"\s{0,20}(?:##)?\s{0,20}$")

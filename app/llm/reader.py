@@ -242,11 +242,11 @@ def _judge(raw: _Raw) -> Reading:
     pairs = [_with_names(relation, ids) for relation in raw.relations]
     relations = dict.fromkeys(_relations(pairs, known, reading.dropped))
     reading.relations = _within(list(relations), MAX_RELATIONS, reading.dropped)
-    for relation in reading.relations:
-        for end in (relation.source, relation.target):
-            if normal_key(end) not in known:
-                known[normal_key(end)] = end
-                reading.entities.append(EntityMention(end, "", ""))
+    listed = {entity.name for entity in reading.entities}
+    ends = (end for relation in reading.relations for end in (relation.source, relation.target))
+    reading.entities += [
+        EntityMention(end, "", "") for end in dict.fromkeys(ends) if end not in listed
+    ]
     return reading
 
 
@@ -306,7 +306,7 @@ def _id(value: object) -> str:
 
 
 def _relations(
-    found: list[Mapping[str, object]], known: Mapping[str, str], dropped: Counter[str]
+    found: list[Mapping[str, object]], known: dict[str, str], dropped: Counter[str]
 ) -> Iterator[RelationMention]:
     for record in found:
         try:
@@ -315,8 +315,9 @@ def _relations(
         except Rejected as rejected:
             dropped[f"relation end: {rejected.reason}"] += 1
             continue
-        source = known.get(normal_key(source), source)
-        target = known.get(normal_key(target), target)
+        # The first spelling of an end that was not listed stands for the later ones.
+        source = known.setdefault(normal_key(source), source)
+        target = known.setdefault(normal_key(target), target)
         if normal_key(source) == normal_key(target):
             dropped["self loop"] += 1
             continue
