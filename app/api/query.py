@@ -81,7 +81,9 @@ class QuestionBody(Body):
         _DEFAULT.top_k, ge=1, le=200, description="Entities and relations to retrieve."
     )
     chunk_top_k: int = Field(_DEFAULT.chunk_top_k, ge=1, le=200, description="Chunks to retrieve.")
-    budget: BudgetBody = Field(default_factory=BudgetBody)
+    budget: BudgetBody = Field(
+        default_factory=BudgetBody, description="How long the context may be, in tokens."
+    )
     filters: FilterBody | None = None
     conversation: list[TurnBody] = Field(
         default_factory=list, max_length=100, description="Earlier messages, oldest first."
