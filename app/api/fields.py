@@ -108,26 +108,8 @@ def _check_scalar(name: str, content: object) -> None:
         )
 
 
-DocumentKey = Annotated[
-    str,
-    Field(
-        min_length=1,
-        max_length=MAX_ID,
-        description="Your own id; without one it is derived from the content. A known id replaces "
-        "that document once the new version is ready.",
-        examples=["carol"],
-    ),
-    AfterValidator(check_id),
-]
-DateText = Annotated[
-    str,
-    Field(
-        max_length=40,
-        description="Date of the content, ISO 8601; without one, the time of the upload.",
-        examples=["1843-12-19"],
-    ),
-    AfterValidator(check_date),
-]
+DocumentKey = Annotated[str, Field(min_length=1, max_length=MAX_ID), AfterValidator(check_id)]
+DateText = Annotated[str, Field(max_length=40), AfterValidator(check_date)]
 MetadataBody = Annotated[
     dict[str, Any],
     Field(

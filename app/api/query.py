@@ -49,7 +49,7 @@ class TurnBody(Body):
 
 
 class KeywordsBody(Body):
-    """The caller's own keywords; then no model is asked for them."""
+    """Keywords of the caller."""
 
     low: list[Words] = Field(
         default_factory=list, max_length=50, description="Things: names, terms.",
@@ -84,11 +84,15 @@ class QuestionBody(Body):
     budget: BudgetBody = Field(
         default_factory=BudgetBody, description="How long the context may be, in tokens."
     )
-    filters: FilterBody | None = None
+    filters: FilterBody | None = Field(
+        None, description="Only evidence of documents that meet these conditions is used."
+    )
     conversation: list[TurnBody] = Field(
         default_factory=list, max_length=100, description="Earlier messages, oldest first."
     )
-    keywords: KeywordsBody | None = None
+    keywords: KeywordsBody | None = Field(
+        None, description="Your own keywords; then no model is asked for them."
+    )
     keyword_source: Literal["auto", "model", "query"] = Field(
         "auto", description="Where keywords come from: `query` uses the question's own vector."
     )

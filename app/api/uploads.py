@@ -53,9 +53,18 @@ class TextBody(Body):
         description="Shown to readers; an ending such as `.md` or `.html` tells the format.",
         examples=["carol.txt"],
     )
-    id: DocumentKey | None = None
+    id: DocumentKey | None = Field(
+        None,
+        description="Your own id; without one it is derived from the content. A known id replaces "
+        "that document once the new version is ready.",
+        examples=["carol"],
+    )
     metadata: MetadataBody = Field(default_factory=dict)
-    date: DateText | None = None
+    date: DateText | None = Field(
+        None,
+        description="Date of the content, ISO 8601; without one, the time of the upload.",
+        examples=["1843-12-19"],
+    )
 
 
 class TextsBody(Body):
