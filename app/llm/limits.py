@@ -87,9 +87,9 @@ local now = t[1] + t[2] / 1000000
 local wait = math.max(0, tonumber(redis.call('GET', KEYS[3]) or '0') - now)
 for i = 1, 2 do
   local cost = tonumber(ARGV[i])
+  local free = tonumber(redis.call('GET', KEYS[i]) or '0')
+  wait = math.max(wait, free - tonumber(ARGV[3]) - now)
   if cost ~= 0 then
-    local free = tonumber(redis.call('GET', KEYS[i]) or '0')
-    wait = math.max(wait, free - tonumber(ARGV[3]) - now)
     local at = math.max(free, now) + cost
     redis.call('SET', KEYS[i], string.format('%.6f', at), 'EX', math.ceil(at - now) + 60)
   end
