@@ -438,7 +438,8 @@ class Embedder(Protocol):
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
     ) -> list[Vector]:
-        """Unit vectors."""
+        """Unit vectors, one per text. A document's text that the model cannot embed, even alone
+        and in another form, gets the empty vector: it is to be left out, with a warning."""
         ...
 
 

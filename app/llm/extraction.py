@@ -79,6 +79,9 @@ class LlmExtractor:
 
     async def _read(self, passage: _Passage, depth: int) -> _Found:
         prompt = self._prompt(passage)
+        if self._model.tokens(prompt) > self._model.prompt_room and passage.divisible(depth):
+            # Some servers cut a prompt that is too long, and say nothing.
+            return await self._halves(passage, depth)
         try:
             completion = await self._model.complete(prompt, SCHEMA)
         except Invalid:  # more than the model's context

@@ -12,6 +12,7 @@ from app.domain import Options
 from app.errors import BadModelOutput, Invalid
 from app.llm.chat import ChatModel
 from app.llm.extraction import LlmExtractor
+from app.llm.tokens import TiktokenTokenizer
 from app.prompts import Prompts
 from tests.model_server import ModelServer
 
@@ -154,6 +155,16 @@ async def test_a_text_beyond_the_models_context_is_divided(
     server.script(llm={"extract": [overflow] * 50})
     with pytest.raises(Invalid):
         await extractor().extract("", [], LONG)
+
+
+async def test_a_text_beyond_the_models_room_is_divided_before_it_is_sent(
+    server: ModelServer, extractor: Extractors, tokenizer: TiktokenTokenizer
+) -> None:
+    found = await extractor(context_tokens=1400).extract("", [], LONG)
+    names = {entity.name for entity in found.entities}
+    assert {"City0", "City29"} <= names
+    for body in server.bodies("extract"):
+        assert tokenizer.count("".join(m["content"] for m in body["messages"])) <= 1400
 
 
 async def test_gleaning_adds_what_was_missed_until_nothing_is(
