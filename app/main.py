@@ -1,11 +1,14 @@
-"""The HTTP application: settings in, routes out."""
+"""The HTTP application: settings in, routes out. `python -m app.main` serves it."""
 
 from __future__ import annotations
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
+import signal
+from collections.abc import AsyncIterator, Callable
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 
+import uvicorn
 from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
@@ -14,7 +17,7 @@ from app.api import admin, documents, graph, jobs, openapi, operations, pages, p
 from app.api.auth import Gate
 from app.api.deps import MAKE_A_KEY, Deployment
 from app.api.requests import RequestMiddleware
-from app.errors import Misconfigured
+from app.errors import AppError, Misconfigured
 from app.ports import Services
 from app.settings import Settings, load
 from app.telemetry import Metrics, configure_logging
@@ -22,6 +25,7 @@ from app.telemetry import Metrics, configure_logging
 log = logging.getLogger("heliograph.api")
 
 VERSIONED = "/v1"
+GRACE_SECONDS = 5  # for requests under way when the process is told to stop
 
 
 def create_app(settings: Settings | None = None, services: Services | None = None) -> FastAPI:
@@ -69,22 +73,35 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     return app
 
 
-def _lifespan(settings: Settings, services: Services | None, metrics: Metrics):  # type: ignore[no-untyped-def]
+def _lifespan(
+    settings: Settings, services: Services | None, metrics: Metrics
+) -> Callable[[FastAPI], AbstractAsyncContextManager[None]]:
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         async with AsyncExitStack() as stack:
             opened = services
             if opened is None:
-                # Here, so that whoever brings services of their own needs no adapter.
-                from app.wiring import open_services  # noqa: PLC0415
-
-                opened = await stack.enter_async_context(open_services(settings))
+                opened = await stack.enter_async_context(_services(settings))
             await refuse_open_door(settings, opened)
             app.state.deployment = Deployment(settings, opened, metrics, Gate(opened.keyring))
             log.info("serving host=%s port=%d", settings.host, settings.port)
             yield
 
     return lifespan
+
+
+@asynccontextmanager
+async def _services(settings: Settings) -> AsyncIterator[Services]:
+    # Here, so that whoever brings services of their own needs no adapter.
+    from app.wiring import open_services  # noqa: PLC0415
+
+    if settings.queue_url.startswith("embedded:"):
+        raise Misconfigured(
+            "An API of its own needs a queue that workers reach: set HELIOGRAPH_QUEUE_URL to a "
+            "Redis or Valkey server, or run `make serve` for all in one process."
+        )
+    async with open_services(settings) as services:
+        yield services
 
 
 async def refuse_open_door(settings: Settings, services: Services) -> None:
@@ -99,3 +116,32 @@ async def refuse_open_door(settings: Settings, services: Services) -> None:
 
 def _operation_id(route: APIRoute) -> str:
     return route.name
+
+
+async def main() -> None:
+    """Serve until SIGTERM or Ctrl-C. Stores and keys are checked before anything listens, so that
+    what is wrong is one sentence."""
+    settings = load()
+    configure_logging(settings.log_level, settings.log_format)
+    async with _services(settings) as services:
+        await refuse_open_door(settings, services)
+        config = uvicorn.Config(
+            create_app(settings, services),
+            host=settings.host.strip("[]"),
+            port=settings.port,
+            log_config=None,
+            access_log=False,
+            timeout_graceful_shutdown=GRACE_SECONDS,
+        )
+        # uvicorn raises the signal again once it has stopped; the stores are to be closed first.
+        signal.signal(signal.SIGTERM, lambda *_: None)
+        await uvicorn.Server(config).serve()
+
+
+if __name__ == "__main__":
+    try:
+        asyncio.run(main())
+    except AppError as error:
+        raise SystemExit(f"heliograph: {error.detail}") from None
+    except KeyboardInterrupt:
+        pass

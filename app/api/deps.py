@@ -18,7 +18,7 @@ from app.settings import Settings
 from app.telemetry import Metrics
 
 WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
-MAKE_A_KEY = "heliograph keys create --scope admin"
+MAKE_A_KEY = "python -m app.cli keys create --scope admin"
 
 
 @dataclass(frozen=True, slots=True)

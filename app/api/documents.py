@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from app.api import estimates, ingestion, uploads
 from app.api.deps import Deployed, DocumentId, JsonOnly, Readable, Writable
-from app.api.events import EventStream
+from app.api.events import CONTENT, EventStream
 from app.api.fields import Body, FilterBody
 from app.api.jobs import follow
 from app.api.openapi import UPLOAD
@@ -347,7 +347,7 @@ async def cancel_document(
     responses={
         200: {
             "description": "Events `progress` (a job) at each change, then `done`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": CONTENT,
         },
         **responses(401, 403, 404, 503),
     },

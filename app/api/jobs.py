@@ -11,7 +11,7 @@ from fastapi.responses import Response
 
 from app.api import ingestion
 from app.api.deps import Deployed, JobId, Readable, Writable
-from app.api.events import Event, EventStream
+from app.api.events import CONTENT, Event, EventStream
 from app.api.problems import responses
 from app.api.schemas import JobBody, JobListBody, after, cursor_of, page_of
 from app.domain import Job, State
@@ -67,7 +67,7 @@ async def cancel_job(job_id: JobId, workspace: Writable, deployed: Deployed) -> 
     responses={
         200: {
             "description": "Events `progress` (a job) at each change, then `done`.",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": CONTENT,
         },
         **responses(401, 403, 404, 422, 503),
     },

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Mapping
-from importlib import metadata
 from typing import Literal
 
 from fastapi import APIRouter
@@ -13,6 +12,7 @@ from fastapi.responses import JSONResponse, Response
 from prometheus_client import CONTENT_TYPE_LATEST
 from pydantic import BaseModel, Field
 
+from app import __version__
 from app.api.deps import Deployed
 from app.errors import AppError
 from app.ports import Pingable
@@ -40,10 +40,7 @@ class ReadyBody(BaseModel):
 
 
 def version() -> str:
-    try:
-        return metadata.version("heliograph")
-    except metadata.PackageNotFoundError:
-        return "0+unknown"
+    return __version__
 
 
 @router.get("/healthz", summary="Is the process alive?")

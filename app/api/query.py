@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 
 from app.api import problems
 from app.api.deps import Deployed, JsonOnly, Readable
-from app.api.events import Event, EventStream
+from app.api.events import CONTENT, Event, EventStream
 from app.api.fields import Body, FilterBody, Words
 from app.api.problems import responses
 from app.api.schemas import UsageBody
@@ -285,7 +285,7 @@ _ERRORS = (400, 401, 403, 413, 415, 422, 429, 502, 503)
         200: {
             "description": "The answer; with `stream`, events `context`, `token` (many), then "
             "`done` (the whole answer) or `error` (a problem).",
-            "content": {"text/event-stream": {"schema": {"type": "string"}}},
+            "content": CONTENT,
         },
         **responses(*_ERRORS),
     },

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 import uuid
 from typing import Any
@@ -18,6 +19,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from app.api import problems
+from app.errors import AppError
 from app.telemetry import Metrics, current
 
 log = logging.getLogger("heliograph.api")
@@ -39,7 +41,7 @@ class RequestMiddleware:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
-            await self.app(scope, receive, send)
+            await self.app(scope, receive, _one_sentence(send))
             return
         headers = Headers(scope=scope)
         given = headers.get("x-request-id", "")
@@ -93,6 +95,18 @@ class RequestMiddleware:
             "request method=%s route=%s status=%d ms=%.0f workspace=%s",
             method, route, status, seconds * 1000, scope.get("state", {}).get("workspace", "-"),
         )  # fmt: skip
+
+
+def _one_sentence(send: Send) -> Send:
+    """A refused start (`lifespan`) is told in its sentence, not as a traceback."""
+
+    async def told(message: Message) -> None:
+        error = sys.exc_info()[1]
+        if message["type"] == "lifespan.startup.failed" and isinstance(error, AppError):
+            message = {**message, "message": f"{error.title}: {error.detail}"}
+        await send(message)
+
+    return told
 
 
 def _bounded(receive: Receive, limit: int) -> Receive:

@@ -252,7 +252,7 @@ async def test_without_a_key_the_service_does_not_start_on_other_than_loopback(
 ) -> None:
     for host in ("0.0.0.0", "::", "192.0.2.1", "example.org"):
         outside = Settings(_env_file=None, data_dir=site.settings.data_dir, host=host)
-        with pytest.raises(Misconfigured, match="heliograph keys create"):
+        with pytest.raises(Misconfigured, match=r"app\.cli keys create"):
             await refuse_open_door(outside, site.services)
         app = create_app(outside, site.services)
         with pytest.raises(Misconfigured, match=f"HELIOGRAPH_HOST is {host}"):
@@ -268,7 +268,7 @@ async def test_without_a_key_the_service_does_not_start_on_other_than_loopback(
 async def test_without_a_key_nobody_outside_is_answered(site: Site) -> None:
     async with site.stranger(base_url="http://192.0.2.7:8080") as client:
         reply = await client.get("/documents")
-        assert_problem(reply, 403, "keys_required", "heliograph keys create")
+        assert_problem(reply, 403, "keys_required", "app.cli keys create")
         assert (await client.get("/healthz")).status_code == 200
 
 

@@ -5,11 +5,14 @@ from __future__ import annotations
 import io
 import json
 import logging
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 
 import pytest
 
+from app.errors import Misconfigured
+from app.main import create_app
 from app.ports import Services
+from app.settings import Settings
 from app.telemetry import configure_logging, current
 from tests.api.conftest import Site, embedded
 
@@ -116,3 +119,21 @@ def test_every_log_line_carries_the_request(form: str, monkeypatch: pytest.Monke
         assert fields["level"] == "INFO"
     else:
         assert "[request-7] thing.done n=5" in line
+
+
+async def test_a_refused_start_is_told_in_one_sentence(site: Site) -> None:
+    refused = create_app(Settings(_env_file=None, host="0.0.0.0"), site.services)
+    told: list[dict[str, object]] = []
+
+    async def receive() -> dict[str, object]:
+        return {"type": "lifespan.startup"}
+
+    async def send(message: MutableMapping[str, object]) -> None:
+        told.append(dict(message))
+
+    with pytest.raises(Misconfigured):
+        await refused({"type": "lifespan"}, receive, send)
+    [message] = told
+    assert message["type"] == "lifespan.startup.failed"
+    assert str(message["message"]).startswith("Misconfigured: HELIOGRAPH_HOST is 0.0.0.0")
+    assert "Traceback" not in str(message["message"])
