@@ -105,19 +105,6 @@ class Metrics:
         self.queue_depth = Gauge(
             "heliograph_queue_depth", "Steps waiting in the queue", registry=self.registry
         )
-        self.steps = Counter(
-            "heliograph_steps",
-            "Ingestion steps by stage and outcome (done, retried, failed)",
-            ["stage", "outcome"],
-            registry=self.registry,
-        )
-        self.step_seconds = Histogram(
-            "heliograph_step_seconds",
-            "Time that an ingestion step took",
-            ["stage"],
-            buckets=_SECONDS,
-            registry=self.registry,
-        )
 
     def render(self) -> bytes:
         """Prometheus text format."""
