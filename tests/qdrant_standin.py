@@ -33,7 +33,7 @@ from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.middleware import Middleware
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response
+from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -134,6 +134,10 @@ class Collections:
 async def root(request: Request) -> Response:
     own = request.app.state.version
     return JSONResponse({"title": "qdrant stand-in", "version": own, "commit": None})
+
+
+async def ready(request: Request) -> Response:
+    return PlainTextResponse("all shards are ready")
 
 
 def endpoint(
@@ -336,14 +340,16 @@ def condition(value: Json) -> Any:
 
 
 class KeyRequired:
-    """`/` is open, as on the real server."""
+    """`/` and the probe are open, as on the real server."""
+
+    OPEN = ("/", "/readyz")
 
     def __init__(self, app: ASGIApp, key: str) -> None:
         self.app = app
         self.key = key
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/" and self.key:
+        if scope["type"] == "http" and scope["path"] not in self.OPEN and self.key:
             headers = dict(scope["headers"])
             if headers.get(b"api-key", b"").decode() != self.key:
                 response = JSONResponse({"status": {"error": "Invalid API key"}}, 401)
@@ -363,6 +369,7 @@ def make_app(folder: Path, api_key: str, own_version: str) -> Starlette:
     one = "/collections/{name}"
     routes = [
         Route("/", root),
+        Route("/readyz", ready),
         Route("/aliases", endpoint(list_aliases)),
         Route("/collections", endpoint(list_collections)),
         Route("/collections/aliases", endpoint(change_aliases), methods=["POST"]),

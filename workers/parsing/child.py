@@ -18,6 +18,7 @@ import struct
 import sys
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from app import media
@@ -69,7 +70,7 @@ _PARSERS = {
     media.XLSX: ("xlsx", "parse_xlsx"),
     media.EPUB: ("epub", "parse_epub"),
     media.HTML: ("html", "parse_html"),
-    media.MARKDOWN: ("text", "parse_markdown"),
+    media.MARKDOWN: ("markdown", "parse_markdown"),
     media.TEXT: ("text", "parse_text"),
     media.CSV: ("delimited", "parse_csv"),
     media.TSV: ("delimited", "parse_tsv"),
@@ -123,6 +124,8 @@ def _work(sink: BinaryIO, data: bytes, media_type: str, limits: Limits) -> None:
 
 
 def _limit(limits: Limits) -> None:
+    with contextlib.suppress(OSError):  # in a container without room, this goes, not the worker
+        Path("/proc/self/oom_score_adj").write_text("1000")
     seconds = max(1, int(limits.seconds))
     memory = limits.memory_mb << 20
     resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
