@@ -222,6 +222,7 @@ class Step:
     stage: str
     shard: tuple[str, ...]
     attempt: int  # 1 for the first claim; fences writes of earlier claims
+    tries: int = 1  # claims that count against the limit: all but those given back by a stop
 
 
 class Ticket(NamedTuple):
@@ -433,6 +434,8 @@ class Sparse(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Point:
+    """`dense` is () where the model has no vector for the text: then only its words find it."""
+
     ref: Ref
     dense: Vector
     sparse: Sparse

@@ -108,10 +108,10 @@ async def _finish(services: Services, step: Step, terms: Terms, *, ahead: bool) 
 
 
 async def _retry_or_fail(services: Services, step: Step, error: AppError, terms: Terms) -> None:
-    if not error.transient or step.attempt >= terms.tries:
+    if not error.transient or step.tries >= terms.tries:
         await _fail(services, step, error.code, error.detail, retryable=error.retryable)
         return
-    delay = min(MAX_DELAY, error.retry_after or 2.0**step.attempt)
+    delay = min(MAX_DELAY, error.retry_after or 2.0**step.tries)
     log.warning(
         "step.retry step=%s workspace=%s document=%s code=%s attempt=%d delay=%.0f",
         step.id, step.workspace, step.document_id, error.code, step.attempt, delay,

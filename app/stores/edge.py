@@ -129,7 +129,7 @@ class EdgeVectors:
         sparse = qe.SparseVector(list(point.sparse.indices), list(point.sparse.values))
         return qe.Point(
             vectors.point_id(self._workspace, point.ref),
-            {vectors.DENSE: list(point.dense), vectors.TERMS: sparse},
+            {**vectors.dense_part(point.dense), vectors.TERMS: sparse},
             vectors.payload(self._workspace, point),
         )
 

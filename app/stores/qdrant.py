@@ -218,7 +218,7 @@ class QdrantVectors:
         return models.PointStruct(
             id=vectors.point_id(self._workspace, point.ref),
             vector={
-                vectors.DENSE: list(point.dense),
+                **vectors.dense_part(point.dense),
                 vectors.TERMS: models.SparseVector(indices=indices, values=values),
             },
             payload=dict(vectors.payload(self._workspace, point)),

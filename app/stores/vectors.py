@@ -55,6 +55,10 @@ def refuse_other_model(*, stored: str, model: str, dimension: int) -> Misconfigu
     )
 
 
+def dense_part(vector: Vector) -> dict[str, list[float]]:
+    return {DENSE: list(vector)} if vector else {}
+
+
 def check_points(points: Sequence[Point], *, model: str, dimension: int) -> None:
     """An engine stores NaN without a word and then returns it as the best hit."""
     for point in points:
@@ -135,6 +139,8 @@ def _batches(points: Sequence[Point]) -> Iterator[list[Point]]:
 
 
 def _check_dense(vector: Vector, dimension: int, model: str, owner: str) -> None:
+    if not vector:  # the model had none for this text; its words find it
+        return
     if len(vector) != dimension:
         raise Invalid(
             f"The vector of {owner} has {len(vector)} dimensions, but the store was opened for "

@@ -126,7 +126,7 @@ class _Servers:
             setting("url"), setting("key").get_secret_value(),
             concurrency=setting("concurrency"), rates=rates, timeout=setting("timeout"),
         )  # fmt: skip
-        limiter = RedisLimiter(await self.redis(), endpoint.url, rates)
+        limiter = RedisLimiter(await self.redis(), f"{role} {endpoint.url}", rates)
         client = ModelClient(await self.http(), endpoint, limiter=limiter)
         self.found[role] = client
         return client

@@ -216,6 +216,12 @@ async def test_within_takes_a_thousand_keys(vectors: VectorStore) -> None:
     assert sorted(keys) == even
 
 
+async def test_a_text_without_a_vector_is_found_by_its_words(vectors: VectorStore) -> None:
+    await vectors.upsert([point("a", axis(1), "word"), point("b", (), "word")])
+    assert await found(vectors, dense(axis(1))) == ["a"]
+    assert await found(vectors, words("word")) == ["a", "b"]
+
+
 async def test_documents_limit_to_chunks_of_these(vectors: VectorStore) -> None:
     await vectors.upsert([point(f"c{n}", axis(1), "word", document=f"d{n % 3}") for n in range(6)])
     assert await found(vectors, dense(axis(1), documents=["d1", "other"])) == ["c1", "c4"]

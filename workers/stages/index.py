@@ -7,7 +7,7 @@ import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.domain import Chunk, Entity, Kind, Mark, Point, Ref, Relation, Stale, Step
+from app.domain import Chunk, Entity, Kind, Mark, Point, Ref, Relation, Stale, Step, Usage
 from app.ports import Models, Workspace
 from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
@@ -57,6 +57,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
             for text, vector in zip(changed, vectors, strict=True)
         ]  # fmt: skip
         await workspace.vectors.upsert(points)
+        await _warn(workspace, step, [point for point in points if not point.dense])
     await workspace.graph.mark_indexed(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
     )
@@ -65,6 +66,14 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         workspace.name, step.document_id, len(changed), len(texts) - len(changed),
         len(refs[True]),
     )  # fmt: skip
+
+
+async def _warn(workspace: Workspace, step: Step, points: Sequence[Point]) -> None:
+    """Texts that the embedding model could not take are found by their words only: say so."""
+    if points:
+        names = ", ".join(f"{point.ref.kind} {point.ref.key}" for point in points[:5])
+        warning = f"{len(points)} texts have no vector and are found by words only: {names}"
+        await workspace.documents.charge(step.document_id, Usage(), [warning])
 
 
 # --- what is embedded ----------------------------------------------------------------------------

@@ -7,6 +7,7 @@ so two workers that finish last at the same moment still open the next stage onc
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.errors import NotFound
@@ -123,7 +124,7 @@ class Neo4jJournal:
             lost = worker_lost(s["tries"], s["stage"])
             await self.close(j["workspace"], j["id"], State.FAILED, lost)
             return None
-        return _step(s["id"], j, s["stage"], s["shard"], s["claims"])
+        return replace(_step(s["id"], j, s["stage"], s["shard"], s["claims"]), tries=s["tries"])
 
     async def renew(self, step: Step, *, lease: float) -> bool:
         rows = await self._database.write(

@@ -184,6 +184,7 @@ def _claim(connection: Connection, row: Row, now: float, lease: float) -> Step:
         stage=row["stage"],
         shard=tuple(json.loads(row["shard"])),
         attempt=row["claims"] + 1,
+        tries=row["tries"] + 1,
     )
 
 
