@@ -225,6 +225,7 @@ class Settings(BaseSettings):
     embed_timeout: float = Field(
         60.0, gt=0, description="Seconds until an embedding call is given up."
     )
+    embed_price: Price = Field(0.0, description="Price of a million embedded tokens.")
 
     # --- the reranker
     rerank_url: str = Field(
