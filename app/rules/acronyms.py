@@ -64,32 +64,49 @@ def _bracket_end(tokens: Sequence[Token], first: int) -> int:
 
 
 def _long_form(tokens: Sequence[Token], end: int, short: str) -> int | None:
-    """Where the long form before the bracket at `end` starts; the shortest that fits."""
-    barred = english()["modal"] | english()["pronoun"] | english()["determiner"]
-    for first in range(end - 1, max(-1, end - MAX_WORDS - 1), -1):
-        low = tokens[first].low
-        if low in barred and low not in _FREE:
-            return None
-        if low not in _FREE and _matches(short, [token.low for token in tokens[first:end]]):
-            return first
-        if tokens[first].gap.strip(" \n\"'“”‘’*_"):
-            return None
+    """Where the long form before the bracket at `end` starts; the shortest that fits. All letters
+    are tried first, then the capitals only (ccRCC, mRNA); a letter for each word first, then rests
+    inside the last one (tuberculosis, TB)."""
+    outset = _outset(tokens, end)
+    for letters in _letters(short):
+        for rest in (False, True):
+            for first in range(end - 1, outset - 1, -1):
+                long = [token.low for token in tokens[first:end]]
+                if long[0] not in _FREE and _fits(letters, short, long, rest=rest):
+                    return first
     return None
 
 
-def _matches(short: str, long: list[str]) -> bool:
-    """All letters first, then the capitals only (ccRCC, mRNA)."""
+def _outset(tokens: Sequence[Token], end: int) -> int:
+    """How far back a long form can reach: over no modal, pronoun, determiner or mark."""
+    barred = english()["modal"] | english()["pronoun"] | english()["determiner"]
+    for first in range(end - 1, max(0, end - MAX_WORDS) - 1, -1):
+        low = tokens[first].low
+        if low in barred and low not in _FREE:
+            return first + 1
+        if tokens[first].gap.strip(" \n\"'“”‘’*_"):
+            return first
+    return max(0, end - MAX_WORDS)
+
+
+def _letters(short: str) -> list[list[str]]:
     letters = [char.lower() for char in short.rstrip("s") if char.isalnum()]
     capitals = [char.lower() for char in short if char.isupper()]
+    return [letters, capitals] if 2 <= len(capitals) < len(letters) else [letters]
+
+
+def _matches(short: str, long: list[str]) -> bool:
+    return any(_fits(letters, short, long, rest=True) for letters in _letters(short))
+
+
+def _fits(letters: list[str], short: str, long: list[str], *, rest: bool) -> bool:
     parts = [part for word in long for part in _SPLIT.split(word) if part]
     if short.lower() in parts or len(parts) > MAX_WORDS + 2:
         return False
-    return _starts(letters, parts) or (
-        2 <= len(capitals) < len(letters) and _starts(capitals, parts)
-    )
+    return _starts(letters, parts, rest=rest)
 
 
-def _starts(letters: Sequence[str], parts: Sequence[str]) -> bool:
+def _starts(letters: Sequence[str], parts: Sequence[str], *, rest: bool) -> bool:
     """Every letter starts a part, in order; one part may be skipped beside the free ones; a rest of
     letters may lie inside the last part."""
     if not parts or not letters or parts[0][0] != letters[0]:
@@ -99,7 +116,8 @@ def _starts(letters: Sequence[str], parts: Sequence[str]) -> bool:
         if place < len(letters) and part[0] == letters[place]:
             place += 1
             if number == len(parts) - 1:
-                return _inside(letters[place:], part[1:])
+                inside = letters[place:]
+                return not inside or (rest and _inside(inside, part[1:]))
         elif part not in _FREE:
             skipped += 1
             if skipped > 1 or number == len(parts) - 1:

@@ -21,6 +21,7 @@ from app.rules.evidence import (
     asked,
     chosen,
     cosine,
+    names_a_time,
     scored,
     title_of,
 )
@@ -96,7 +97,9 @@ class RuleAnswerer:
         else:
             picked = _picked(question, ranked)
             yield said.evidence if _YES_NO.search(question.text.strip()) else said.passages
-            for line in _lines(picked, said, bullets=bool(_LIST.search(question.response_type))):
+            apart = asked(question.text).when
+            bullets = bool(_LIST.search(question.response_type))
+            for line in _lines(picked, said, bullets=bullets, apart=apart):
                 yield line
         yield Usage()
 
@@ -161,6 +164,8 @@ def _picked(question: Question, ranked: _Ranked) -> list[Candidate]:
     wanted = asked(question.text)
     most = 1 if _SHORT.search(question.response_type) else MAX_SENTENCES
     picked = chosen(ranked.candidates, ranked.vectors, sentences=most)
+    if wanted.when:
+        picked.sort(key=lambda candidate: not names_a_time(candidate.text))
     if len(wanted.names) > 1 and most > 1 and _COMPARISON.search(question.text):
         picked = _one_for_each(wanted, ranked.candidates, picked)
     return picked
@@ -178,11 +183,13 @@ def _one_for_each(
     return [*first, *(c for c in picked if c not in first)][: max(MAX_SENTENCES, len(first))]
 
 
-def _lines(picked: Sequence[Candidate], said: Wording, *, bullets: bool) -> list[str]:
-    """The sentences in order of score, neighbours of one passage together in the text's order."""
+def _lines(picked: Sequence[Candidate], said: Wording, *, bullets: bool, apart: bool) -> list[str]:
+    """The sentences in order of score, neighbours of one passage together in the text's order; the
+    first one by itself if it stands `apart`."""
     groups: list[list[Candidate]] = []
     for candidate in picked:
-        group = next((g for g in groups if any(_beside(candidate, other) for other in g)), None)
+        open_groups = groups[1:] if apart else groups
+        group = next((g for g in open_groups if any(_beside(candidate, o) for o in g)), None)
         if group is None or bullets:
             groups.append([candidate])
         else:

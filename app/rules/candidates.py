@@ -14,12 +14,13 @@ from app.rules.lexicon import english
 from app.rules.noun_phrases import FILL_FLOOR, FLOOR, Term, limit, terms
 from app.rules.proper_names import MAX_CHARACTERS, name_of, quoted, runs
 from app.rules.reading import Found, Reading, Spot, is_shouting
-from app.rules.tables import spoken_name
+from app.rules.tables import is_text, spoken_name
 from app.rules.tokens import sentences
 
 _EXTENSION = re.compile(r"\.\w{1,5}$")
 _BRACKET = re.compile(r"\s*\(([^()]+)\)$")
 _CERTAIN = frozenset({"title", "acronym", "quote", "row", "speaker"})
+MAX_CELL_WORDS = 9
 SHORT_CHUNK = 300  # words; a shorter chunk is about its document's title
 
 
@@ -70,28 +71,37 @@ def _names(gathering: Gathering) -> list[Found]:
 
 
 def _add_rows_and_speakers(gathering: Gathering) -> None:
-    text = gathering.reading.text
     for index, sentence in enumerate(gathering.reading.sentences):
-        for number, (header, first, last) in enumerate(sentence.cells):
-            tokens = sentence.tokens[first:last]
-            span = text[tokens[0].start : tokens[-1].end]
-            if (
-                all(token.number for token in tokens)
-                or len(span) > MAX_CHARACTERS
-                or len(tokens) > 9
-            ):
-                continue
-            entry = gathering.add(" ".join(span.split()), "row", Spot(index, first, last))
-            for word in header.lower().split():
-                kind = kind_of_word(word, gathering.reading.language)
-                if kind:
-                    entry.cues[kind] += 3 if number or len(sentence.cells) > 1 else 1
+        if sentence.cells:  # names of columns are no entities of the row
+            gathering.taken[index].update(range(len(sentence.tokens)))
+        for cell in sentence.cells:
+            _add_cell(gathering, index, cell)
         if sentence.speaker:
             name = spoken_name(sentence.speaker)
             aliases = [sentence.speaker] if name != sentence.speaker else []
             width = len(sentence.speaker.split())
             entry = gathering.add(name, "speaker", Spot(index, 0, width), *aliases)
             entry.cues["person"] += 4
+
+
+def _add_cell(gathering: Gathering, index: int, cell: tuple[str, int, int]) -> None:
+    """A short text cell is an entity, its column may say of which kind; longer ones are prose."""
+    header, first, last = cell
+    reading = gathering.reading
+    tokens = reading.sentences[index].tokens[first:last]
+    if len(tokens) > MAX_CELL_WORDS:
+        gathering.taken[index].difference_update(range(first, last))
+        return
+    span = reading.text[tokens[0].start : tokens[-1].end]
+    if span.count("(") > span.count(")"):
+        span += ")"
+    if len(span) > MAX_CHARACTERS or not is_text(span):
+        return
+    entry = gathering.add(" ".join(span.split()), "row", Spot(index, first, last))
+    for word in header.lower().split():
+        kind = kind_of_word(word, reading.language)
+        if kind:
+            entry.cues[kind] += 3
 
 
 def _add_acronyms(gathering: Gathering) -> dict[str, str]:
@@ -253,10 +263,14 @@ def _join_names(gathering: Gathering, short: str, long: str) -> None:
     if entry.name == first and not _person_like(into):
         return
     if into.origin == "name" and len(entry.spots) > 3 * len(into.spots):
-        if into.cues["person"] or words.listed(first.lower()) or _person_like(into):
+        if into.cues["person"] or words.word_class(first.lower()) == "J" or _is_given(first):
             _merge(gathering, long, short, into.name)
         return
     _merge(gathering, short, long, entry.name)
+
+
+def _is_given(first: str) -> bool:
+    return first.lower() in english()["given"]
 
 
 def _person_like(entry: Found) -> bool:

@@ -157,9 +157,13 @@ def _entity(names: Sequence[frozenset[str]], own: frozenset[str]) -> float:
     return max((len(name & own) / len(name) for name in names), default=0.0)
 
 
+def names_a_time(sentence: str) -> bool:
+    return bool(_TIME.search(sentence))
+
+
 def _type(question: Asked, sentence: str) -> float:
     if question.when:
-        return 1.0 if _TIME.search(sentence) else 0.0
+        return 1.0 if names_a_time(sentence) else 0.0
     if _HOW_MANY.search(question.text):
         return 1.0 if _NUMBER.search(sentence) else 0.0
     if _WHO.search(question.text):

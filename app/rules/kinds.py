@@ -110,6 +110,8 @@ def _cues_of_name(entry: Found, cues: Cues, language: str) -> None:
         cues[kind] += 3
     if entry.origin != "term":
         cues["person"] += _personal(entry, parts, named=not kind)
+        if len(parts) > 1 and parts[0] in english()["place-opener"] and not kind:
+            cues["location"] += 1.5
 
 
 def _personal(entry: Found, parts: list[str], *, named: bool) -> float:
@@ -124,8 +126,9 @@ def _personal(entry: Found, parts: list[str], *, named: bool) -> float:
         points += 1.5
     if entry.origin == "name" and 2 <= len(parts) <= 3 and entry.name[0].isupper():
         unlisted = not any(words.listed(part) or len(part) == 1 for part in parts)
-        if unlisted and all(part[:1].isupper() for part in entry.name.split()):
-            points += 1
+        written = entry.name.split()
+        if unlisted and all(p[0].isupper() and (p[1:].islower() or "-" in p) for p in written):
+            points += 0 if parts[0] in lists["place-opener"] else 1
         if parts[0].isalpha() and all(len(part.strip(".")) == 1 for part in parts[1:]):
             points += 2
     return points
@@ -147,7 +150,7 @@ def _definition(sentence: Sentence, spot: Spot, cues: Cues, language: str) -> in
                 return 0 if spot.first < 3 else 1
     if spot.last < len(tokens):
         gap = tokens[spot.last].gap
-        if "(" in gap and tokens[spot.last].low in ("born", "b"):
+        if "(" in gap and tokens[spot.last].low == "born":
             cues["person"] += 4
             return 1 if spot.first < 3 else 2
         if gap.startswith(",") and tokens[spot.last].low in _ARTICLES:
@@ -189,12 +192,12 @@ def _cues_around(sentence: Sentence, spot: Spot, cues: Cues) -> None:
     tokens = sentence.tokens
     lists = english()
     before = tokens[spot.first - 1] if spot.first and tokens[spot.first].before == JOINED else None
-    if before is not None and not before.cap:
+    after = tokens[spot.last] if spot.last < len(tokens) else None
+    if before is not None and not before.cap and not _qualifies(sentence, spot.last):
         for kind, points in _cues_before(before.low):
             cues[kind] += points
     if _is_subject_of_pronoun(sentence, spot):
         cues["person"] += 0.7
-    after = tokens[spot.last] if spot.last < len(tokens) else None
     if after is None:
         return
     if tokens[spot.last - 1].possessive and after.low in lists["owned"]:
@@ -204,6 +207,13 @@ def _cues_around(sentence: Sentence, spot: Spot, cues: Cues) -> None:
     said = after.low in lists["speech"] and "." not in after.gap
     if said or (before is not None and before.low in lists["speech"]):
         cues["person"] += 1.5
+
+
+def _qualifies(sentence: Sentence, place: int) -> bool:
+    """Whether the name before a token only qualifies a noun ("in LLM applications")."""
+    if place >= len(sentence.tokens) or sentence.tokens[place].before != JOINED:
+        return False
+    return sentence.kinds[place] in ("N", "n") and not sentence.tokens[place].cap
 
 
 def _cues_before(word: str) -> list[tuple[str, float]]:

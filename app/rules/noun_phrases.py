@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cache
 
 from app import words
 from app.rules.lexicon import english
@@ -49,6 +50,8 @@ def terms(reading: Reading, taken: Sequence[frozenset[int]]) -> list[Term]:
 def phrases(sentence: Sentence, taken: frozenset[int] = frozenset()) -> list[tuple[int, int]]:
     """Noun phrases of a sentence as ranges of its tokens."""
     tokens = sentence.tokens
+    if is_foreign(sentence):
+        return []
     kinds = [_kind_in_place(sentence, place) for place in range(len(tokens))]
     found: list[tuple[int, int]] = []
     first = 0
@@ -70,6 +73,25 @@ def phrases(sentence: Sentence, taken: frozenset[int] = frozenset()) -> list[tup
             found.append(phrase)
         first = last
     return found
+
+
+def is_foreign(sentence: Sentence) -> bool:
+    """Whether a sentence in an English text is in another language, going by its stop words."""
+    if len(sentence.tokens) < 5:
+        return False
+    other = _foreign_stop_words()
+    lows = [token.low for token in sentence.tokens]
+    count = sum(low in other for low in lows)
+    return count > 2 and count > sum(words.is_stop_word(low) for low in lows)
+
+
+@cache
+def _foreign_stop_words() -> frozenset[str]:
+    lists = words.stop_words()
+    others = frozenset().union(*(lists[language] for language in lists if language != "en"))
+    return frozenset(
+        word for word in others - lists["en"] if not words.listed(word) or len(word) < 3
+    )
 
 
 def lemma(tokens: Sequence[Token]) -> str:

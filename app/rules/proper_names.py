@@ -52,7 +52,9 @@ def name_of(text: str, tokens: Sequence[Token], *, shouting: bool = False) -> st
     parts: list[str] = []
     for number, token in enumerate(tokens):
         word = token.text
-        if shouting and len(word) > 3 and word.isupper() and word.isalpha():
+        if shouting and words.is_stop_word(word.lower()):
+            word = word.lower()
+        elif shouting and len(word) > 3 and word.isupper() and word.isalpha():
             word = word.capitalize()
         possessive = token.possessive and number < len(tokens) - 1
         gap = (
@@ -157,6 +159,8 @@ def _starts_name(reading: Reading, tokens: Sequence[Token], place: int) -> bool:
         return True
     if low in lists["courtesy"] or low in lists["honoured"]:
         return joined
+    if joined and follower is not None and is_known(follower.low) and is_known(low):
+        return class_of(low) in ("J", "N", "n") and follower.low not in reading.lower
     if joined and any(low in lists[name] for name in ("opener", "person", "place", "organization")):
         return True
     if is_known(low) or low in reading.lower:
@@ -176,6 +180,8 @@ def _lone_start(token: Token, follower: Token | None) -> bool:
         return False
     if follower is None or follower.before != JOINED or follower.cap:
         return True
+    if low.endswith("s") and follower.low in ("are", "were", "have"):
+        return False
     lists = english()
     if follower.low in lists["auxiliary"] or follower.low in lists["modal"]:
         return True
@@ -207,7 +213,11 @@ def _end(tokens: Sequence[Token], capital: Sequence[bool], first: int) -> int:
         if token.before != JOINED:
             break
         if capital[last]:
-            if (token.low in seen and len(token.low) > 2) or _glued(tokens, capital, last):
+            if (
+                _starts_date(tokens, last)
+                or (token.low in seen and len(token.low) > 2)
+                or _glued(tokens, capital, last)
+            ):
                 break
             seen.add(token.low)
             institution = institution or token.low in lists["organization"]
@@ -224,6 +234,12 @@ def _end(tokens: Sequence[Token], capital: Sequence[bool], first: int) -> int:
                 break
             last += step
     return last
+
+
+def _starts_date(tokens: Sequence[Token], place: int) -> bool:
+    """Whether a month with its day or year follows, which is no part of a name."""
+    follows = tokens[place + 1] if place + 1 < len(tokens) else None
+    return tokens[place].low in english()["month"] and follows is not None and follows.number
 
 
 def _opens_institution(tokens: Sequence[Token], place: int) -> bool:
@@ -270,9 +286,8 @@ def _counts(tokens: Sequence[Token], place: int) -> bool:
     if place + 1 >= len(tokens):
         return False
     follows = tokens[place + 1]
-    return (
-        follows.before == JOINED and not follows.cap and word_class(follows) in ("N", "n", "J", "M")
-    )
+    plural = singular(follows.low) != follows.low
+    return follows.before == JOINED and not follows.cap and (plural or word_class(follows) == "M")
 
 
 def _connected(
@@ -355,6 +370,10 @@ def _lone_word_is_name(reading: Reading, sentence: Sentence, token: Token) -> bo
     """One common word with a capital is no name."""
     low = token.low
     kind = words.word_class(low)
+    if low in english()["heading"]:
+        return False
+    if low in english()["given"] and low not in reading.lower:
+        return True
     if _spelt_out(token) and not is_shouting(sentence):
         return not kind or (len(low) < 5 and low not in reading.lower and kind != "M")
     if low in reading.lower and (kind or singular(low) in reading.lower):

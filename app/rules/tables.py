@@ -6,6 +6,7 @@ import re
 from typing import NamedTuple
 
 _RULE = re.compile(r"\s*\|?\s*:?-{2,}:?\s*(?:\|\s*:?-{2,}:?\s*)*\|?\s*")
+_NAMED = re.compile(r"(?<![^|\s])(?P<name>[^\W\d_][^:|\n]{0,60}): (?=\S)")
 _SPEAKER = re.compile(r"[ \t]*(?P<name>[A-Z][\w.'’-]*(?: [A-Z][\w.'’-]*){0,3}): (?=\S)")
 _CAMEL = re.compile(r"(?<=[a-z])(?=[A-Z])")
 MAX_CELL = 80  # characters of a cell that can be a name
@@ -52,32 +53,82 @@ def stretches(text: str) -> list[Stretch]:
 
 
 def rows(text: str) -> list[Row]:
-    """Rows of all Markdown tables with a rule line under their header."""
+    """Rows of all tables; a header or rule line is a row without cells.
+
+    A table is a block of lines with `|`: Markdown (a rule under the header), `name: value | …`, or
+    plain cells, whose first line is the header if it has no number.
+    """
     if "|" not in text:
         return []
     found: list[Row] = []
-    header: list[str] = []
-    before: tuple[int, str] = (0, "")
+    block: list[tuple[int, str]] = []
     place = 0
-    for line in text.split("\n"):
-        if "-" in line and "|" in line and _RULE.fullmatch(line) and "|" in before[1]:
-            header = [before[1][start:end] for start, end in _cells(before[1])]
-            found.append(Row(before[0], before[0] + len(before[1]), ()))
-            found.append(Row(place, place + len(line), ()))
-        elif header and "|" in line:
-            cells = zip(header, _cells(line), strict=False)
-            found.append(
-                Row(
-                    place,
-                    place + len(line),
-                    tuple(Cell(name, place + a, place + b) for name, (a, b) in cells if a < b),
-                )
-            )
-        else:
-            header = []
-        before = (place, line)
+    for line in [*text.split("\n"), ""]:
+        if "|" in line:
+            block.append((place, line))
+        elif block:
+            found += _rows_of(block)
+            block = []
         place += len(line) + 1
     return found
+
+
+def _rows_of(block: list[tuple[int, str]]) -> list[Row]:
+    if len(block) < 2:
+        return []
+    if any(_RULE.fullmatch(line) for _, line in block[:3]):
+        return _ruled(block)
+    named = sum(len(_NAMED.findall(line)) for _, line in block) >= len(block)
+    header: list[str] = []
+    if not named:
+        place, line = block[0]
+        header = [line[start:end] for start, end in _cells(line)]
+        if not _is_header(header):
+            header = []
+    found = []
+    for number, (place, line) in enumerate(block):
+        if (header and not number) or (named and not _NAMED.search(line)):
+            found.append(Row(place, place + len(line), ()))
+        else:
+            names = header or [""] * (line.count("|") + 1)
+            cells = zip(names, _cells(line), strict=False)
+            found.append(_row(place, line, [_named(line, name, *span) for name, span in cells]))
+    return found
+
+
+def _is_header(cells: list[str]) -> bool:
+    filled = [cell for cell in cells if cell]
+    return len(filled) > 1 and all(is_text(cell) for cell in filled)
+
+
+def is_text(cell: str) -> bool:
+    """Whether a cell holds words rather than a number or code."""
+    letters = sum(char.isalpha() for char in cell)
+    return letters > 1 and sum(char.isdigit() for char in cell) < letters
+
+
+def _ruled(block: list[tuple[int, str]]) -> list[Row]:
+    """Rows of a Markdown table; lines before its header are prose."""
+    rule = next(number for number, (_, line) in enumerate(block) if _RULE.fullmatch(line))
+    if not rule:
+        return []
+    header = [block[rule - 1][1][start:end] for start, end in _cells(block[rule - 1][1])]
+    found = [Row(place, place + len(line), ()) for place, line in block[rule - 1 : rule + 1]]
+    for place, line in block[rule + 1 :]:
+        cells = zip(header, _cells(line), strict=False)
+        found.append(_row(place, line, [Cell(name, *span) for name, span in cells]))
+    return found
+
+
+def _row(place: int, line: str, cells: list[Cell]) -> Row:
+    shifted = (Cell(c.header, place + c.start, place + c.end) for c in cells if c.start < c.end)
+    return Row(place, place + len(line), tuple(shifted))
+
+
+def _named(line: str, header: str, start: int, end: int) -> Cell:
+    """The cell without the name of its column, if it carries one."""
+    match = _NAMED.match(line, start, end) if not header else None
+    return Cell(match.group("name"), match.end(), end) if match else Cell(header, start, end)
 
 
 def _cells(line: str) -> list[tuple[int, int]]:

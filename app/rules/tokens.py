@@ -184,7 +184,7 @@ def _joined_lines(word: str) -> str:
     return f"{first}-{rest}" if compound else whole
 
 
-_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s|'s)", re.IGNORECASE)
+_ORDINAL = re.compile(r"\d+(?:st|nd|rd|th|s|'s|k|m|bn|x|kg|km|mm|cm|mg|ml|px|gb|mb)", re.IGNORECASE)
 
 
 def _capital(word: str) -> bool:

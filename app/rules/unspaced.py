@@ -12,6 +12,7 @@ from app.rules.reading import Found, Reading, Spot
 from app.rules.tokens import HARD, Sentence, Token
 
 MIN_PMI, MIN_ENTROPY = 1.5, 0.5
+MAX_LENGTH = 12  # characters of a whole run that stands twice
 _SENTENCE = re.compile(r"(?:[^。！？!?.\n]|\.(?!\s)){1,300}[。！？!?.]*[」』”）)]*")
 _HANGUL_WORD = re.compile("[\uac00-\ud7af]{2,}")
 _KATAKANA = re.compile("[\u30a1-\u30fa][\u30a1-\u30fa\u30fc・]{2,}")
@@ -36,7 +37,7 @@ def read_unspaced(title: str, text: str) -> tuple[Reading, list[Found]]:
     kept = {
         word
         for word, count in counts.items()
-        if word in solid or (count > 1 and not _HAN_RUN.fullmatch(word)) or _LATIN.fullmatch(word)
+        if word in solid or (count > 1 and len(word) <= MAX_LENGTH) or _LATIN.fullmatch(word)
     }
     spots: dict[str, list[Spot]] = defaultdict(list)
     sentences: list[Sentence] = []
