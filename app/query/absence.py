@@ -35,22 +35,23 @@ SCRIPTS = (
     ("ru", re.compile("[\u0400-\u04ff]")),
     ("ar", re.compile("[\u0600-\u06ff]")),
 )
+LEAST_SCRIPT = 0.25  # of the letters; a foreign name does not make a language
 
 
 def nothing_found(question: Question) -> str:
-    return SENTENCES[language_of(question)]
-
-
-def language_of(question: Question) -> str:
-    """The language asked for, else the question's own by script and stop words, else English."""
+    """In the language asked for, else in the question's own."""
     wanted = question.language.strip().lower()
     code = NAMES.get(wanted, re.split("[-_]", wanted)[0])
-    if code in SENTENCES:
-        return code
+    return SENTENCES[code if code in SENTENCES else language_of(question.text)]
+
+
+def language_of(text: str) -> str:
+    """Language of a text by script and stop words; English if nothing tells another one."""
+    words = re.findall(r"[^\W\d_]+", text.lower())
+    letters = sum(map(len, words))
     for language, script in SCRIPTS:
-        if script.search(question.text):
+        if letters and len(script.findall(text)) >= LEAST_SCRIPT * letters:
             return language
-    words = re.findall(r"[^\W\d_]+", question.text.lower())
     counts = {
         language: sum(word in stops for word in words)
         for language, stops in stop_words().items()

@@ -35,6 +35,7 @@ from app.terms import query_sparse
 PER_ENTITY = 16  # relations and chunks of one hit that are read
 PER_RELATION = 16
 HUB = 48  # chunks of an entity that are read; of a hub, those nearest to the question count anyway
+TIED = 0.5  # weight of a chunk's ties to the hits beside its nearness to the question
 MOST_CHUNKS = 2000  # candidates that are compared with the question
 
 
@@ -92,18 +93,21 @@ async def hybrid_and_naive(
 
 
 async def _sought(workspace: Workspace, models: Models, question: Question, clock: Clock) -> Sought:
-    """With neither keyword the question's own text stands for both levels."""
+    """Keywords are joined by the question itself, which says what they leave out (recall rises on
+    every set); a caller's own keywords stand alone."""
     scope, keywords = await asyncio.gather(
         scope_of(workspace, question), keywords_of(models, question, clock)
     )
-    low = keywords.low or (question.text,)
-    high = keywords.high or (question.text,)
+    low, high = _searched(question, keywords.low), _searched(question, keywords.high)
     texts = list(dict.fromkeys([question.text, *low, *high]))
     with clock.stage("embed"):
         vectors = await models.embedder.embed(texts, purpose="query")
-    return Sought(
-        question, scope, keywords, dict(zip(texts, vectors, strict=True)), tuple(low), tuple(high)
-    )
+    return Sought(question, scope, keywords, dict(zip(texts, vectors, strict=True)), low, high)
+
+
+def _searched(question: Question, keywords: Sequence[str]) -> tuple[str, ...]:
+    own = () if keywords and question.keywords is not None else (question.text,)
+    return tuple(dict.fromkeys([*keywords, *own]))
 
 
 def _queries(
@@ -155,8 +159,8 @@ async def _both(
     with clock.stage("search"):
         found = await workspace.vectors.search([*own, *things, *themes])
     legs = direct.Legs(found[0], found[1])
-    entity_hits = fuse([hit.key for hit in hits] for hits in found[2 : 2 + len(things)])
-    relation_hits = fuse([hit.key for hit in hits] for hits in found[2 + len(things) :])
+    entity_hits = _by_place(found[2 : 2 + len(things)])
+    relation_hits = _by_place(found[2 + len(things) :])
     with clock.stage("neighbours"):
         levels = await _levels(workspace, sought, legs, entity_hits, relation_hits)
     candidates = sorted({chunk for level in levels for chunk in level.chunks})[:MOST_CHUNKS]
@@ -179,6 +183,12 @@ async def _both(
             },
         },
     )
+
+
+def _by_place(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
+    """Fused by place, and scored by it: what hangs on the first hit counts most."""
+    fused = fuse([hit.key for hit in hits] for hits in rankings)
+    return [Hit(hit.key, 1 / place) for place, hit in enumerate(fused, start=1)]
 
 
 def _merged(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
@@ -279,7 +289,8 @@ async def _nearest(
 
 
 def _ranked_chunks(level: Level, nearest: Mapping[str, float]) -> list[Hit]:
-    """How strongly the hits speak for a chunk, and how near it is to the question, by place."""
-    tied = [hit.key for hit in best_first(level.chunks)]
-    near = [hit.key for hit in best_first({key: nearest.get(key, 0.0) for key in level.chunks})]
-    return fuse([tied, near])
+    """Nearness to the question, and half as much how strongly the hits speak for a chunk."""
+    most = max(level.chunks.values(), default=0.0) or 1.0
+    return best_first(
+        {key: TIED * tie / most + nearest.get(key, 0.0) for key, tie in level.chunks.items()}
+    )

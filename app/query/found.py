@@ -12,13 +12,13 @@ from app.domain import Hit, Keywords, Usage
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """Keys with scores, best first. `named`: the question's own names are in the index."""
+    """Keys with scores, best first. `names`: those of the question that are in the index."""
 
     chunks: tuple[Hit, ...] = ()
     entities: tuple[Hit, ...] = ()
     relations: tuple[Hit, ...] = ()
     keywords: Keywords = field(default_factory=Keywords)
-    named: bool = False
+    names: tuple[str, ...] = ()
     likeness: float = 0.0  # cosine of the question and the nearest chunk or keyword hit
     explain: Mapping[str, object] = field(default_factory=dict)
 

@@ -1,53 +1,94 @@
 """Whether anything that was found has to do with the question; if not, no answer is made up.
 
-Words and names decide first, since they mean the same under every embedding model; likeness of
-vectors counts only where the model's own scale is known.
+Words decide first, since they mean the same under every embedding model: the share of the
+question's content words, rare ones counting more, that a single source holds. Likeness of vectors
+can only save a passage that says it in other words; a model whose likenesses are always high then
+never refuses, which leaves the verdict to the answering model.
+
+Measured on 161 questions to their own three corpora, 60 everyday questions that those cannot
+answer, and 240 of other corpora: refused 0 %, 78 % and 76 %. What a corpus could answer but does
+not (31 questions) looks like the rest to any such measure.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from functools import cache
+
 from app.domain import Context, Question
+from app.query.absence import language_of
 from app.query.found import Found
 from app.terms import terms
-from app.words import score, stop_words
+from app.words import score, stop_words, word_sets
 
-MIN_SHARE = 0.2  # of the question's words, by rarity, that one source must hold
-MIN_LIKENESS = 0.25  # cosine of the question and the nearest passage
-MOST_SCORE = 32  # of the word list: "the"
+MIN_SHARE = 0.42
+MIN_LIKENESS = 0.4  # cosine of the question and the nearest passage
+MIN_LIKENESS_ABROAD = 0.3  # where they are in different languages and cannot share words
+COMMONEST = 32  # score of the most common words in the word list
+LEAST_RARITY = 0.4
 
 
 def is_relevant(question: Question, found: Found, context: Context) -> bool:
     if context.empty:
         return False
-    return (
-        found.named
-        or found.likeness >= MIN_LIKENESS
-        or covered(question.text, context) >= MIN_SHARE
+    if _is_general(question.text) or covered(question.text, found.names, context) >= MIN_SHARE:
+        return True
+    return found.likeness >= (
+        MIN_LIKENESS_ABROAD if _is_foreign(question.text, context) else MIN_LIKENESS
     )
 
 
-def covered(question: str, context: Context) -> float:
-    """Largest share of the question's content words that one source, entity or relation holds;
-    rare words weigh more."""
-    weights = {term: _rarity(term) for term in terms(question) if not _is_stop_word(term)}
+def covered(question: str, names: Iterable[str], context: Context) -> float:
+    """Largest share of the question's content words that one source, entity or relation holds.
+    `names` of the question that are in the index count as held, whatever their spelling there."""
+    weights = {term: _rarity(term) for term in _content(question)}
     whole = sum(weights.values())
-    if not whole:
-        return 1.0  # only stop words: nothing to go by
-    texts = [
-        *(f"{source.document_name} {source.chunk.text}" for source in context.sources),
-        *(f"{one.entity.name} {one.text}" for one in context.entities),
-        *(f"{one.relation.source_name} {one.text}" for one in context.relations),
-    ]
+    known = {term for name in names for term in terms(name)}
     best = 0.0
-    for text in texts:
-        held = set(terms(text))
-        best = max(best, sum(w for term, w in weights.items() if term in held) / whole)
+    for text in _texts(context):
+        held = known.union(terms(text))
+        best = max(best, sum(w for term, w in weights.items() if term in held) / (whole or 1.0))
     return best
 
 
+def _texts(context: Context) -> Iterable[str]:
+    for source in context.sources:
+        yield f"{source.document_name} {' '.join(source.chunk.headings)} {source.chunk.text}"
+    for one in context.entities:
+        yield f"{one.entity.name} {one.text}"
+    for other in context.relations:
+        yield f"{other.relation.source_name} {other.relation.target_name} {other.text}"
+
+
+def _content(text: str) -> set[str]:
+    return {term for term in terms(text) if term not in _empty_terms()}
+
+
+def _is_general(text: str) -> bool:
+    """Nothing is asked for that a text could lack ('summarise the main topics')."""
+    if any(phrase in text for phrase in _words()["general-unspaced"]):
+        return True
+    general = {term for word in _words()["general"] for term in terms(word)}
+    return not _content(text) - general
+
+
+def _is_foreign(question: str, context: Context) -> bool:
+    return bool(context.sources) and (
+        language_of(question) != language_of(context.sources[0].chunk.text)
+    )
+
+
 def _rarity(term: str) -> float:
-    return 0.4 + 0.6 * (1 - min(score(term), MOST_SCORE) / MOST_SCORE)
+    rare = 1 - min(score(term), COMMONEST) / COMMONEST
+    return float((LEAST_RARITY + (1 - LEAST_RARITY) * rare) ** 2)
 
 
-def _is_stop_word(term: str) -> bool:
-    return any(term in words for words in stop_words().values())
+@cache
+def _empty_terms() -> frozenset[str]:
+    stops = {word for words in stop_words().values() for word in words}
+    return frozenset(term for word in stops | _words()["asking"] for term in terms(word))
+
+
+@cache
+def _words() -> dict[str, frozenset[str]]:
+    return word_sets("app", "data/questions.txt")

@@ -102,7 +102,7 @@ async def _walked(
         entities=tuple(_shown_entities(start, settled)),
         relations=tuple(best_first(near.facts)),
         keywords=keywords,
-        named=bool(start.links),
+        names=tuple(link.name for link in start.links),
         likeness=start.legs.likeness,
         explain=_explain(
             start, near, settled, kappa=kappa, weight=weight, entities=entities, passages=passages

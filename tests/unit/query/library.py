@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -138,7 +138,7 @@ class Spy:
 class Library:
     """Documents with one chunk each, read by the built-in extractor."""
 
-    def __init__(self, workspace: Workspace) -> None:
+    def __init__(self, workspace: Workspace, chunks: Mapping[str, str] | None = None) -> None:
         self.workspace = workspace
         self.embedder = HashedWords()
         self.keyworder = ScriptedKeyworder()
@@ -148,7 +148,7 @@ class Library:
             unused, JoiningProfiler(), self.keyworder, self.answerer, self.embedder, None,
             TiktokenTokenizer(),
         )  # fmt: skip
-        self.chunks: dict[str, str] = {}
+        self.chunks: dict[str, str] = dict(chunks or {})
 
     async def add(
         self, document: str, title: str, text: str, *,
@@ -161,9 +161,9 @@ class Library:
         await self.workspace.documents.submit(
             document, revision, Job(job, name, Plan.INGEST, document)
         )
-        made, end = [], 0
+        made = []
         for position, part in enumerate(chunks or [text]):
-            start = text.index(part, max(0, end - len(part)))
+            start = text.index(part)
             end = start + len(part)
             id = derive_id(name, "chunk", document, str(start), part)
             made.append(Chunk(id, document, position, start, end, part, len(part) // 4))

@@ -26,7 +26,7 @@ async def test_the_walk_follows_names_over_two_hops(library: Library) -> None:
 async def test_a_question_about_a_rare_title_trusts_the_walk(library: Library) -> None:
     result = await mix(library.workspace, library.models, Question("What is Lake Inari?"), Clock())
     assert result.explain["trust"] == 1
-    assert result.named
+    assert result.names == ("Lake Inari",)
 
 
 async def test_a_question_that_names_nothing_trusts_direct_search(library: Library) -> None:
@@ -142,7 +142,7 @@ async def test_typos_in_names_are_forgiven(library: Library) -> None:
 async def test_without_the_low_level_no_name_is_looked_up(library: Library) -> None:
     question = Question("What is Lake Inari?", low_level=False)
     result = await mix(library.workspace, library.models, question, Clock())
-    assert not result.named
+    assert result.names == ()
     assert result.explain["links"] == []
 
 
@@ -184,19 +184,19 @@ async def test_the_callers_keywords_are_names_without_a_call(library: Library) -
 # --- bounds --------------------------------------------------------------------------------------
 
 
-async def test_the_number_of_calls_does_not_depend_on_top_k_or_size(library: Library) -> None:
+async def test_the_number_of_calls_does_not_depend_on_top_k_or_size(growing: Library) -> None:
     question = Question("Where was the director of The Silent Harbour born?")
     counts = []
     for top_k in (1, 100):
-        workspace, graph, vectors = library.spied()
-        await retrieve(workspace, library.models, replace(question, top_k=top_k, chunk_top_k=top_k))
+        workspace, graph, vectors = growing.spied()
+        await retrieve(workspace, growing.models, replace(question, top_k=top_k, chunk_top_k=top_k))
         counts.append((graph.counts, vectors.counts))
     for n in range(60):
         text = f"Person {n} Virtanen met Aino Korhonen in Kuusamo and sailed to Turku."
-        await library.add(f"x{n}", f"Person {n} Virtanen", text)
-    await library.index()
-    workspace, graph, vectors = library.spied()
-    await retrieve(workspace, library.models, question)
+        await growing.add(f"x{n}", f"Person {n} Virtanen", text)
+    await growing.index()
+    workspace, graph, vectors = growing.spied()
+    await retrieve(workspace, growing.models, question)
     counts.append((graph.counts, vectors.counts))
     assert counts[0] == counts[1] == counts[2]
     assert sum(counts[0][0].values()) <= 16
