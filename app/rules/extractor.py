@@ -32,7 +32,7 @@ def extract(title: str, headings: Sequence[str], text: str) -> Extraction:
     elif is_unspaced(text):
         reading, found = read_unspaced(title, text)
     else:
-        reading = read(title, text)
+        reading = read(title, text, headings)
         found = gather(reading)
     entities = []
     for entry in found:

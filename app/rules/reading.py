@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections import Counter, defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -61,7 +62,9 @@ class Reading:
         return any(sentence.speaker for sentence in self.sentences)
 
 
-def read(title: str, text: str) -> Reading:
+def read(title: str, text: str, headings: Sequence[str] = ()) -> Reading:
+    """Words of the title, and words of the headings that are in no list, count as seen with a
+    capital."""
     found: list[Sentence] = []
     for stretch in stretches(text):
         if stretch.kind == "prose":
@@ -87,6 +90,9 @@ def read(title: str, text: str) -> Reading:
         _count(sentence, lower, capital)
     for word in _WORD.findall(title):
         if word[0].isupper() and not words.is_stop_word(word.lower()):
+            capital[word.lower()] += 1
+    for word in _WORD.findall(" ".join(headings)):
+        if word[0].isupper() and not words.listed(singular(word.lower())):
             capital[word.lower()] += 1
     size = sum(len(sentence.tokens) for sentence in found)
     return Reading(title, text, language, found, frozenset(lower), capital, size, stops)

@@ -193,6 +193,12 @@ def test_headings_do_not_make_names_of_common_words() -> None:
     assert not any(name.startswith("Common Side") for name in names(text))
 
 
+def test_a_name_of_a_heading_counts_as_seen() -> None:
+    text = "Zorbexes before dawn came home."
+    assert "Zorbexes" not in {e.name for e in extract("", (), text).entities}
+    assert "Zorbexes" in {e.name for e in extract("", ("Zorbexes at Sea",), text).entities}
+
+
 # --- 11, 12 terms ---
 
 
