@@ -22,13 +22,12 @@ from app.domain import (
     VectorQuery,
     relation_ends,
 )
-from app.names import spans
 from app.ports import Workspace
 from app.query.direct import by_meaning
 from app.query.iteration import Tie
+from app.query.late import expected_passages, late_spans
 from app.query.links import idf
 from app.query.ranking import standardised
-from app.words import score as word_score
 
 MOST_NODES = 1000
 MOST_ENTITIES = 600
@@ -45,12 +44,6 @@ MAX_Z = 2.5
 RELEVANCE = 0.5  # ρ = exp(RELEVANCE · z)
 ABOUT_WEIGHT = 10.0
 LIKENESS = 0.5  # entity → passage ∝ exp(LIKENESS · d / max d)
-
-LATE_WORDS = 300
-LATE_LONGEST = 5
-LATE_UNSPACED = 6
-LATE_CHARACTERS = 2400
-MOST_LATE = 12_000
 
 
 @dataclass(slots=True)
@@ -90,7 +83,7 @@ async def read_vicinity(workspace: Workspace, around: Around) -> Vicinity:
     near.texts = {chunk.id: chunk for chunk in chunks}
     near.seeds = [key for key in near.seeds if key in near.links and key in near.texts]
     own = _own_entities(near, around)
-    late = late_spans(near)
+    late = late_spans((id, near.texts[id].text, near.links[id].entities) for id in near.seeds)
     facts = _facts(near)
     wanted = sorted({key for keys in late.values() for key in keys} | set(own))
     titled, (dense, sparse) = await asyncio.gather(
@@ -148,50 +141,6 @@ def _own_entities(near: Vicinity, around: Around) -> list[str]:
         links = near.links[passage]
         own.update(dict.fromkeys([*links.about, *links.entities]))
     return list(own)
-
-
-# --- late links ----------------------------------------------------------------------------------
-
-
-def late_spans(near: Vicinity) -> dict[str, set[str]]:
-    """Keys of the runs of words in each seed that may be what another passage is about.
-
-    Extraction does not name lower-case things ("was a journalist"), and cannot know of documents
-    that come later; one exact look-up at query time finds both."""
-    found: dict[str, set[str]] = {}
-    total = 0
-    for passage in near.seeds:
-        keys = set(_late(near.texts[passage].text)) - set(near.links[passage].entities)
-        total += len(keys)
-        if total > MOST_LATE:
-            break
-        found[passage] = keys
-    return found
-
-
-def _late(text: str) -> Iterable[str]:
-    for span in spans(_opening(text), longest=LATE_LONGEST):
-        length = span.end - span.start
-        unspaced = span.words == 1 and text[span.start] > "\u2e7f"
-        if span.bare and (length <= LATE_UNSPACED if unspaced else span.words > 1 or length > 3):
-            yield span.key
-
-
-def _opening(text: str) -> str:
-    head = text[:LATE_CHARACTERS]
-    words = head.split(" ", LATE_WORDS)
-    return " ".join(words[:LATE_WORDS])
-
-
-def expected_passages(key: str, passages: int, length: float) -> float:
-    """How many passages of `length` words should hold all words of a key, going by the frequency
-    of its rarest word in general English; 0 if one is not listed."""
-    return passages * min((_share(word, length) for word in key.split()), default=0.0)
-
-
-def _share(word: str, length: float) -> float:
-    points = word_score(word)
-    return 1 - math.exp(-length * 10 ** (points / 10) / 1e6) if points else 0.0
 
 
 # --- relevance of mentions -----------------------------------------------------------------------
