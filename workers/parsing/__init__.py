@@ -1,7 +1,7 @@
 """Any supported file to plain text, whatever it does to the parser.
 
 Untrusted files go to a child process with limits on time and memory. Small files in formats that
-only our own code reads (text, Markdown, CSV, JSON: linear, without native parsers) are parsed in a
+are read in linear time and without native parsers (text, Markdown, CSV, JSON) are parsed in a
 thread of this process, so that a thousand notes cost a thousand milliseconds.
 """
 
@@ -26,8 +26,8 @@ __all__ = [
 
 log = logging.getLogger("heliograph.parsing")
 
-_LINEAR = frozenset((TEXT, MARKDOWN, CSV, TSV, JSON, JSONL))
-_SMALL = 1 << 18  # bytes; a tenth of a second at the worst
+# Bytes up to which a format is read here; a second at the worst, for text made to take long.
+_SMALL = {**dict.fromkeys((TEXT, CSV, TSV, JSON, JSONL), 1 << 18), MARKDOWN: 1 << 15}
 
 
 async def parse(data: bytes, name: str, media_type: str, *, limits: Limits) -> Parsed:
@@ -37,7 +37,7 @@ async def parse(data: bytes, name: str, media_type: str, *, limits: Limits) -> P
     """
     if media_type not in SUPPORTED:
         media_type = media_type_of(name, media_type, data)
-    if media_type in _LINEAR and len(data) <= _SMALL:
+    if len(data) <= _SMALL.get(media_type, 0):
         reply: Reply = await asyncio.to_thread(answer, data, media_type, limits)
     else:
         reply = await _in_child(data, media_type, limits)

@@ -78,9 +78,9 @@ class Builder:
         self._put(clean(text))
         return start
 
-    def mark(self, start: int, end: int, level: int, text: str) -> None:
+    def mark(self, heading: Heading) -> None:
         """A heading within verbatim text."""
-        self._headings.append(Heading(start, end, level, text))
+        self._headings.append(heading)
 
     def page(self, number: int) -> None:
         """What follows is on this page."""

@@ -1,4 +1,4 @@
-"""Markdown, CSV, JSON and spreadsheets."""
+"""CSV, JSON and spreadsheets."""
 
 from __future__ import annotations
 
@@ -10,27 +10,6 @@ import pytest
 
 from app import media
 from tests.unit.parsing.made import parsed
-
-
-async def test_markdown_keeps_its_text_and_knows_its_headings() -> None:
-    text = (
-        "Intro\n=====\n\n## Two *parts* ##\n\n```\n# no heading\n```\n\nNext\n---\n\n"
-        "- item\n---\n\n#hashtag\n\n### [Link](http://x.y)\n"
-    )
-    result = await parsed(text.encode(), media.MARKDOWN)
-    assert result.text == text
-    assert [(h.level, h.text) for h in result.headings] == [
-        (1, "Intro"), (2, "Two parts"), (2, "Next"), (3, "Link"),
-    ]  # fmt: skip
-    assert result.title == "Intro"
-    assert text[result.headings[1].start : result.headings[1].end] == "## Two *parts* ##"
-
-
-async def test_front_matter_gives_the_title_and_no_heading() -> None:
-    text = "---\ntitle: 'Bees'\ntags: x\n---\n\n# Other\n"
-    result = await parsed(text.encode(), media.MARKDOWN)
-    assert result.title == "Bees"
-    assert [h.text for h in result.headings] == ["Other"]
 
 
 @pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
