@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import signal
 import socket
 from collections.abc import AsyncIterator, Iterator
 
 import uvicorn
 
 from app.errors import AppError, Misconfigured
-from app.main import create_app
+from app.main import create_app, refuse_open_door
 from app.settings import Settings, load
 from app.telemetry import configure_logging
 from app.wiring import embedded_queue, open_services
@@ -25,11 +26,14 @@ async def serving(settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
         listener = stack.enter_context(_listener(settings))
         settings = await stack.enter_async_context(embedded_queue(settings))
         services = await stack.enter_async_context(open_services(settings))
+        await refuse_open_door(settings, services)
         app = create_app(settings, services)
         server = uvicorn.Server(
             uvicorn.Config(app, log_config=None, access_log=False, timeout_graceful_shutdown=5)
         )
         worker = await stack.enter_async_context(working(services, settings))
+        # uvicorn raises the signal again once it has stopped; the stores are to be closed first.
+        signal.signal(signal.SIGTERM, lambda *_: None)
         served = asyncio.create_task(server.serve(sockets=[listener]))
         try:
             await _until_up(server, served, worker)
