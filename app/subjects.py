@@ -113,6 +113,14 @@ def title_of(name: str, parsed_title: str) -> str:
     return _stem(name)
 
 
+def naming_title(name: str, parsed_title: str) -> str:
+    """The title if it can name what the document is about. The bare stem of a file name without a
+    capital ("meeting-notes.txt") describes a file; "Emma.txt" and titles given as such name."""
+    title = title_of(name, parsed_title)
+    from_stem = _is_file_name(name) and title == _stem(name)
+    return "" if from_stem and title == title.lower() and title.isascii() else title
+
+
 def subjects(title: str, headings: Sequence[str], text: str) -> Subjects:
     """A usable title and innermost heading, else the subject of the first sentence; never both."""
     given = [*_usable(title), *next((u for h in reversed(headings) if (u := _usable(h))), [])]
@@ -141,7 +149,7 @@ def _usable(title: str) -> list[str]:
     """The names in a title: itself, and without its bracket; nothing if it is no name."""
     name = " ".join(title.split())
     if _is_file_name(name):
-        name = _stem(name)
+        name = naming_title(name, "")
     name = NUMBERING.sub("", name).strip(" .:#*_-–—")
     if not _looks_like_name(name):
         return []
@@ -167,7 +175,9 @@ def _is_file_name(name: str) -> bool:
 
 
 def _stem(name: str) -> str:
-    return re.split(r"[\\/]", name.strip())[-1].rpartition(".")[0]
+    """File names join words for want of blanks."""
+    stem = re.split(r"[\\/]", name.strip())[-1].rpartition(".")[0]
+    return stem if " " in stem else " ".join(re.split(r"[-_]+", stem)).strip()
 
 
 # --- the first sentence --------------------------------------------------------------------------

@@ -207,7 +207,7 @@ def _beside(one: Candidate, other: Candidate) -> bool:
 
 
 def _quoted(candidate: Candidate, said: Wording, *, first: bool) -> str:
-    text = candidate.text
+    text = " ".join(candidate.text.split())  # lines of the document are no lines of the answer
     opening = _FIRST_WORD.match(text)
     title = title_of(candidate.source)
     refers = opening is not None and (

@@ -184,6 +184,8 @@ def title_name(title: str) -> tuple[str, str]:
     name = title[: bracket.start()] if bracket else title
     if not name or len(name.split()) > 9 or not any(char.isalpha() for char in name):
         return "", ""
+    if name.isascii() and name == name.lower():  # the stem of a file name, or lower-case prose
+        return "", ""
     return name, bracket.group(1) if bracket else ""
 
 

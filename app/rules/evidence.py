@@ -7,7 +7,6 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import PurePath
 
 from app import words
 from app.domain import Source, Vector
@@ -16,6 +15,7 @@ from app.rules.candidates import names_of
 from app.rules.chinese import cut, is_chinese
 from app.rules.reading import read
 from app.rules.sentences import Piece, stem, stems
+from app.subjects import title_of as document_title
 from app.terms import terms
 
 PASSAGES = 8
@@ -93,13 +93,7 @@ class Asked:
 
 def title_of(source: Source) -> str:
     """Name of the document, without a file's extension."""
-    name = source.document_name
-    path = PurePath(name)
-    return (
-        path.stem.replace("_", " ")
-        if 2 <= len(path.suffix) <= 6 and " " not in path.suffix
-        else name
-    )
+    return document_title(source.document_name, "")
 
 
 def asked(text: str) -> Asked:

@@ -4,7 +4,7 @@ import pytest
 
 from app.domain import EntityMention, Extraction
 from app.folding import collate
-from app.subjects import about, subjects, title_of
+from app.subjects import about, naming_title, subjects, title_of
 
 
 @pytest.mark.parametrize(
@@ -19,12 +19,33 @@ from app.subjects import about, subjects, title_of
         ("folder/My report.DOCX", "", "My report"),
         ("report.docx", "Microsoft Word - final draft.doc", "final draft"),
         ("report.pdf", "Untitled", "report"),
+        ("annual-report_2023.pdf", "", "annual report 2023"),
+        ("Well-known facts.txt", "", "Well-known facts"),
     ],
 )
 def test_a_documents_title_is_its_name_unless_that_is_a_file_name(
     name: str, parsed: str, title: str
 ) -> None:
     assert title_of(name, parsed) == title
+
+
+@pytest.mark.parametrize(
+    ("name", "parsed", "naming"),
+    [
+        ("meeting-notes.txt", "", ""),
+        ("a_christmas_carol.txt", "", ""),
+        ("note.txt", "", ""),
+        ("Emma.txt", "", "Emma"),
+        ("Lake-Inari.md", "", "Lake Inari"),
+        ("meeting-notes.txt", "Board meeting", "Board meeting"),
+        ("三国演义.txt", "", "三国演义"),
+        ("lake inari", "", "lake inari"),
+    ],
+)
+def test_a_bare_file_name_does_not_name_what_a_document_is_about(
+    name: str, parsed: str, naming: str
+) -> None:
+    assert naming_title(name, parsed) == naming
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from dataclasses import replace
 from app.domain import Chunk, Extraction, Step, Usage
 from app.errors import AppError, BadModelOutput, Invalid
 from app.ports import Models, Workspace
-from app.subjects import about, title_of
+from app.subjects import about, naming_title, title_of
 
 log = logging.getLogger("heliograph.extract")
 
@@ -28,14 +28,14 @@ async def unread(workspace: Workspace, step: Step) -> list[list[str]]:
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     document = await workspace.documents.get(step.document_id)
-    title = title_of(document.coming.name, document.coming.title)
+    names = (document.coming.name, document.coming.title)
     groups: defaultdict[str, list[Chunk]] = defaultdict(list)
     for chunk, key in await workspace.graph.pending_chunks(step.document_id, step.shard):
         groups[key].append(chunk)
     known = await workspace.graph.extractions(list(groups))
     for key, extraction in known.items():
         await _store(workspace, groups.pop(key), replace(extraction, usage=Usage()))
-    reader = _Reader(workspace, models, title)
+    reader = _Reader(workspace, models, title_of(*names), naming_title(*names))
     try:
         async with asyncio.TaskGroup() as tasks:
             for chunks in groups.values():
@@ -56,8 +56,9 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
 class _Reader:
     """Reads the chunks of one step side by side and adds up what that cost."""
 
-    def __init__(self, workspace: Workspace, models: Models, title: str) -> None:
+    def __init__(self, workspace: Workspace, models: Models, title: str, naming: str) -> None:
         self._workspace, self._models, self._title = workspace, models, title
+        self._naming = naming
         self.usage = Usage()
         self.warnings: list[str] = []
         self.dropped = 0
@@ -77,7 +78,7 @@ class _Reader:
             return
         self.usage += extraction.usage
         self.dropped += extraction.dropped
-        named = about(extraction, self._title, first.headings, first.text)
+        named = about(extraction, self._naming, first.headings, first.text)
         await _store(self._workspace, chunks, named)
 
 
