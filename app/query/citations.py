@@ -29,6 +29,8 @@ SENTENCE = re.compile(r"(?:[.!?…]+[\"”'’)\]]*(?=\s)|[。！？]+[」』”
 NOT_AN_END = re.compile(
     r"(?:\b(?:Mr|Mrs|Ms|Dr|St|Jr|Sr|No|vs|ca|e\.g|i\.e|approx|Gen|Col|Prof|Mt|fig|al)|\b[A-Z])\.\s*$"
 )
+WRAPPED = 45  # characters; a shorter line ended for a reason of its own
+ITEM = re.compile(r"[-*•#>|]|[0-9]+[.)]\s|[\w .'-]{1,30}:\s")
 MOST_RANGE = 20
 QUOTE = 600  # characters
 CONTEXT = 12  # characters before a bracket that show that it belongs to quoted text
@@ -191,17 +193,26 @@ def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
 
 
 def sentences(text: str) -> list[Sentence]:
-    """Consecutive sentences; line ends separate too."""
+    """Consecutive sentences; line ends separate too, but for those of hard-wrapped prose."""
     found: list[Sentence] = []
     start = 0
     for match in SENTENCE.finditer(text):
         if "\n" not in match[0] and NOT_AN_END.search(text[start : match.end()]):
+            continue
+        if match[0].count("\n") == 1 and not match[0].strip() and _is_wrap(text, match):
             continue
         found.append(Sentence(start, match.end(), text[start : match.end()]))
         start = match.end()
     if start < len(text):
         found.append(Sentence(start, len(text), text[start:]))
     return found
+
+
+def _is_wrap(text: str, line_end: re.Match[str]) -> bool:
+    """Whether a lone line end was put into running prose to keep its lines short: the line before
+    is long, and the next one begins neither an item, nor a row, nor somebody's turn."""
+    line = text[text.rfind("\n", 0, line_end.start()) + 1 : line_end.start()]
+    return len(line) >= WRAPPED and " | " not in line and not ITEM.match(text, line_end.end())
 
 
 def _unsourced(text: str) -> list[str]:

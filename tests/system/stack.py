@@ -167,10 +167,13 @@ def model_server(folder: Path, *, latency: float = 0.0) -> Iterator[httpx.Client
     command = [
         sys.executable, "-m", "tests.model_server", "--port", str(port), "--latency", str(latency),
     ]  # fmt: skip
-    with _process(command, _environment({}), folder / "model.log") as process:
-        with closing(Service(f"http://127.0.0.1:{port}", folder / "model.log")) as service:
-            _wait_up(service, process, "/v1/models")
-            yield service.http
+    log = folder / "model.log"
+    with (
+        _process(command, _environment({}), log) as process,
+        closing(Service(f"http://127.0.0.1:{port}", log)) as service,
+    ):
+        _wait_up(service, process, "/v1/models")
+        yield service.http
 
 
 def model_settings(model: httpx.Client, dialect: str = "openai") -> dict[str, str]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from app.domain import Chunk, Source
-from app.query.citations import Stream, best_quote, check
+from app.query.citations import Stream, best_quote, check, sentences
 
 INARI = (
     "Lake Inari is the largest lake in Sápmi. It covers 1,040 square kilometres, as shown in [7]. "
@@ -140,3 +140,18 @@ def test_a_stream_shows_what_the_checked_answer_says(answer: str, size: int) -> 
 def test_a_stream_does_not_wait_for_a_bracket_that_never_closes() -> None:
     stream = Stream(SOURCES)
     assert stream.feed("see [" + "x" * 100) != ""
+
+
+def test_lines_of_wrapped_prose_are_one_sentence_and_other_lines_are_not() -> None:
+    wrapped = (
+        "Let it also be borne in mind that Scrooge had not bestowed one thought\n"
+        "on Marley since his last mention of his partner that afternoon. And then."
+    )
+    assert [one.text.strip() for one in sentences(wrapped)][1:] == ["And then."]
+    for lines in (
+        "STAVE ONE\nMarley was dead",
+        "- one item of the list that is long enough to wrap\n- another item",
+        "x | a table row that is long enough to be wrapped by far\ny | z",
+        "Ann: I shall be there at seven and bring the cake we talked about\nBob: fine",
+    ):
+        assert len(sentences(lines)) == 2, lines
