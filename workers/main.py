@@ -129,8 +129,11 @@ def __getattr__(name: str) -> Any:
 
 if __name__ == "__main__":
     from arq.worker import run_worker
+    from redis.exceptions import RedisError
 
     try:
         run_worker(_worker_settings())
-    except Misconfigured as error:
+    except AppError as error:
         raise SystemExit(f"heliograph: {error.detail}") from None
+    except (RedisError, OSError) as error:  # from arq itself; whoever watches us starts us again
+        raise SystemExit(f"heliograph: The queue server is away: {error}") from None
