@@ -33,7 +33,8 @@ NOTHING_FOUND = "nothing_found"
 
 @dataclass(frozen=True, slots=True)
 class Retrieved:
-    """What a question found: everything ranked (`found`), and what fits the budget (`context`)."""
+    """What a question found: everything ranked (`found`), and what fits the budget (`context`).
+    Not `relevant`: no language model should be asked to answer from it."""
 
     found: Found
     context: Context
@@ -118,11 +119,14 @@ class _Run:
                 yield event
             return
         got = await _retrieve(self._workspace, self._models, self._question, self._clock)
-        self._context, self._explain = got.context, got.explain
-        yield Event("context", got.context)
+        # An answerer without a model judges each sentence, and costs nothing to ask.
+        speaks = got.relevant or self._models.answerer.model is None
+        shown = got.context if speaks or self._only_context else Context()
+        self._context, self._explain = shown, got.explain
+        yield Event("context", shown)
         if self._only_context:
             return
-        if got.relevant:
+        if not shown.empty:
             async for event in self._written():
                 yield event
         if not any(piece.strip() for piece in self._pieces):
@@ -166,6 +170,8 @@ class _Run:
         else:
             checked = citations.check(text, self._context.sources)
         explain: dict[str, object] = {}
+        if self._pieces and self._model is None and not checked.citations and self._context.sources:
+            self._notice = NOTHING_FOUND  # sentences of documents always have a mark
         if self._explains:
             explain = dict(self._explain)
             explain["dropped_marks"] = list(checked.dropped)
@@ -206,8 +212,6 @@ async def _retrieve(
     with clock.stage("pack"):
         packed, cut = await context.pack(workspace, models, asked, found)
     relevant = is_relevant(asked, found, packed)
-    if not relevant:
-        packed = Context()
     explain: dict[str, object] = {
         "mode": question.mode.value,
         "query": asked.text,

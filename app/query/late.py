@@ -74,15 +74,16 @@ def _keys(text: str) -> Iterator[str]:
             simple = simple and plain[last]
             if stops[last]:
                 continue
-            if last > first:
-                yield from _span(head[start : words[last][1]], simple)
-            elif len(lower[first]) >= SHORTEST:
-                yield from _span(head[start : words[first][1]], simple)
+            name = head[start : words[last][1]]
+            if last > first and simple:
+                yield " ".join(lower[first : last + 1])
+            elif last > first or len(name) >= SHORTEST:
+                yield from _span(name, simple)
 
 
 def _adjacent(text: str, end: int, start: int) -> bool:
-    """Only a single space keeps the key of plain words simple; a name hardly spans more."""
-    return text[end:start] == " "
+    """Of what may stand inside a name, normal forms make one space."""
+    return text[end:start] in (" ", ", ", "- ", "\n")
 
 
 def _span(name: str, simple: bool) -> Iterator[str]:

@@ -75,6 +75,24 @@ async def test_nothing_relevant_is_said_without_a_model_call(
     assert library.answerer.seen == []
 
 
+async def test_the_context_alone_is_shown_whatever_it_is_worth(library: Library) -> None:
+    question = Question("Which chess opening suits beginners?")
+    result = await answered(library, question, only_context=True)
+    assert result.context.sources
+    assert not (await engine.retrieve(library.workspace, library.models, question)).relevant
+
+
+async def test_an_answerer_without_a_model_judges_for_itself(library: Library) -> None:
+    library.answerer.model = None
+    library.answerer.pieces = ("The documents say nothing about this.",)
+    result = await answered(library)
+    assert result.answer == "The documents say nothing about this."
+    assert result.notice == engine.NOTHING_FOUND
+    assert result.citations == ()
+    library.answerer.pieces = ("She was born in Kuusamo in 1920. [2]",)
+    assert (await answered(library)).notice == ""
+
+
 async def test_an_answerer_that_says_nothing_found_nothing(library: Library) -> None:
     library.answerer.pieces = ("  ",)
     result = await answered(library)
