@@ -1,44 +1,54 @@
-"""What the graph stores keep alike: JSON forms of nouns, filterable fields, reasons of closed jobs.
-
-Filters: a value is text, a number or a truth value, and kinds never match across, so `"1"`, `1` and
-`True` are three different things. A list-valued field counts as one field per element.
-"""
+"""What the graph stores keep and show alike: JSON forms, rows as nouns, reasons of closed jobs."""
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
-from typing import Any, NamedTuple
+from typing import Any, Protocol, TypeVar
 
 from app.domain import (
+    Chunk,
     Document,
+    Entity,
     EntityMention,
     Extraction,
     Failure,
+    Job,
     Plan,
+    Relation,
     RelationMention,
     Revision,
-    Scalar,
     State,
+    Status,
     Usage,
 )
 from app.errors import Invalid
-from app.ports import Condition, Filters
 
 GRACE_SECONDS = 5.0  # a fresh step is left to the queue for so long
-THOUSANDTHS = 1000  # strengths are added up as integers: floats would depend on the order
-RESERVED = ("document_id", "name", "date")
 REPLACED = Failure("cancelled", "A later request for the document took over.", "", False)
 CANCELLED = Failure("cancelled", "The job was cancelled.", "", True)
-_LARGEST = 2**63 - 1
+_THOUSANDTHS = 1000
 
 
 def worker_lost(tries: int, stage: str) -> Failure:
     message = f"The worker was lost {tries} times during this step."
     return Failure("worker_lost", message, stage, True)
+
+
+def thousandths(strength: float) -> int:
+    """Strengths are added up as integers: sums of floats would depend on the order."""
+    return round(strength * _THOUSANDTHS) if math.isfinite(strength) else 0
+
+
+def strength(weight: int) -> float:
+    return weight / _THOUSANDTHS
+
+
+def relation_name(source_name: str, target_name: str) -> str:
+    """How a relation is called where entities have a name."""
+    return f"{source_name} → {target_name}"
 
 
 # --- JSON ----------------------------------------------------------------------------------------
@@ -113,81 +123,95 @@ def _identity(revision: Revision) -> tuple[str, str, str, str]:
     return revision.source, revision.name, revision.date, dump(metadata)
 
 
-# --- filters -------------------------------------------------------------------------------------
+# --- rows ----------------------------------------------------------------------------------------
 
 
-class Field(NamedTuple):
-    """One filterable value; `kind` is text, number or bool."""
+class Record(Protocol):
+    """What a driver returns: values by name, of types that only the query knows."""
 
-    name: str
-    kind: str
-    value: str | int | float | bool
+    def __getitem__(self, name: str, /) -> Any: ...
 
 
-class Test(NamedTuple):
-    """A condition on one field: a value of `kind` that is one of `values`, or, if there are
-    `limits` (gte, gt, lte, lt), meets all of them."""
-
-    name: str
-    kind: str
-    values: tuple[str | int | float | bool, ...] = ()
-    limits: Mapping[str, str | int | float | bool] = {}
+AnyRecord = TypeVar("AnyRecord", bound=Record)
 
 
-def fields_of(document_id: str, revision: Revision, uploaded_at: float) -> list[Field]:
-    """All that filters can ask about a revision. Reserved names win over metadata."""
-    date = revision.date or datetime.fromtimestamp(uploaded_at, UTC).isoformat(timespec="seconds")
-    found = {
-        Field("document_id", "text", document_id),
-        Field("name", "text", revision.name),
-        Field("date", "text", date),
-    }
-    for name, value in revision.metadata.items():
-        if name not in RESERVED:
-            found.update(Field(name, *_typed(one)) for one in _elements(value))
-    return sorted(found, key=repr)
+def unique(values: Iterable[str]) -> list[str]:
+    """Each value once, in the order given."""
+    return list(dict.fromkeys(values))
 
 
-def tests_of(filters: Filters) -> list[list[Test]]:
-    """Per filter the tests of which one must hold. Raises `Invalid`."""
-    return [_alternatives(name, condition) for name, condition in filters.items()]
+def in_order(rows: Iterable[AnyRecord], keys: Iterable[str], *, by: str) -> list[AnyRecord]:
+    """The rows in the order in which their keys were asked for, each once."""
+    found = {row[by]: row for row in rows}
+    return [found[key] for key in unique(keys) if key in found]
 
 
-def _alternatives(name: str, condition: Condition) -> list[Test]:
-    if isinstance(condition, Mapping):
-        return [_range(name, condition)]
-    typed = [_typed(value) for value in _elements(condition)]
-    return [
-        Test(name, kind, tuple(value for one, value in typed if one == kind))
-        for kind in sorted({kind for kind, _ in typed})
-    ]
+def job_of(
+    row: Record, *, id: str, error: Failure | None, created_at: float, updated_at: float
+) -> Job:
+    return Job(
+        id=id,
+        workspace=row["workspace"],
+        plan=Plan(row["plan"]),
+        document_id=row["document_id"],
+        state=State(row["state"]),
+        status=Status(row["status"]),
+        stage=row["stage"],
+        done=row["done"],
+        total=row["total"],
+        attempts=row["attempts"],
+        error=error,
+        created_at=created_at,
+        updated_at=updated_at,
+    )
 
 
-def _range(name: str, condition: Mapping[Any, Any]) -> Test:
-    if not condition or not condition.keys() <= {"gte", "gt", "lte", "lt"}:
-        raise Invalid(f"The range for '{name}' must consist of gte, gt, lte or lt.")
-    typed = {operator: _typed(value) for operator, value in condition.items()}
-    kinds = {kind for kind, _ in typed.values()}
-    if len(kinds) > 1 or "bool" in kinds:
-        raise Invalid(f"The limits of the range for '{name}' must be all text or all numbers.")
-    return Test(name, kinds.pop(), limits={op: value for op, (_, value) in typed.items()})
+def chunk_of(row: Record, headings: Sequence[str]) -> Chunk:
+    return Chunk(
+        id=row["id"],
+        document_id=row["document_id"],
+        position=row["position"],
+        start=row["start"],
+        end=row["end"],
+        text=row["text"],
+        tokens=row["tokens"],
+        headings=tuple(headings),
+        page=row["page"],
+        page_end=row["page_end"],
+    )
 
 
-def _elements(value: Scalar | Sequence[Scalar]) -> Sequence[Scalar]:
-    return [value] if isinstance(value, str | int | float) else value
+def entity_of(row: Record, aliases: Sequence[str]) -> Entity:
+    return Entity(
+        key=row["key"],
+        name=row["name"],
+        kind=row["kind"],
+        profile=row["profile"],
+        mentions=row["mentions"],
+        degree=row["degree"],
+        aliases=tuple(aliases),
+        revision=row["revision"],
+        profiled=row["profiled"],
+        indexed=row["indexed"],
+        digest=row["digest"],
+    )
 
 
-def _typed(value: Scalar) -> tuple[str, str | int | float | bool]:
-    if isinstance(value, bool):
-        return "bool", value
-    if isinstance(value, str):
-        return "text", value
-    if isinstance(value, int):
-        if abs(value) <= _LARGEST:
-            return "number", value
-        return "number", math.copysign(float(_LARGEST), value)
-    if isinstance(value, float) and math.isfinite(value):
-        return "number", value
-    raise Invalid(
-        "A metadata value must be text, a finite number, true or false, or a list of those."
+def relation_of(
+    row: Record, keywords: Sequence[str], *, weight: float, source_name: str, target_name: str
+) -> Relation:
+    return Relation(
+        key=row["key"],
+        source=row["source"],
+        target=row["target"],
+        source_name=source_name,
+        target_name=target_name,
+        profile=row["profile"],
+        keywords=tuple(keywords),
+        weight=weight,
+        mentions=row["mentions"],
+        revision=row["revision"],
+        profiled=row["profiled"],
+        indexed=row["indexed"],
+        digest=row["digest"],
     )

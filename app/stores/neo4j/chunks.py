@@ -12,8 +12,8 @@ from app.domain import Chunk, Extraction
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.documents import part_of
 from app.stores.neo4j.folds import Change, apply, told_before, told_by
-from app.stores.neo4j.rows import chunk_of, unique
-from app.stores.records import extraction_json, extraction_of
+from app.stores.neo4j.rows import chunk_of
+from app.stores.records import extraction_json, extraction_of, unique
 
 
 class Neo4jChunks:

@@ -2,28 +2,34 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import LiteralString
 
 from app.domain import Document, Job, Plan, Revision, Status, Usage
-from app.errors import Conflict, NotFound
 from app.ports import Filters
+from app.stores.filters import fields_of
 from app.stores.neo4j.database import Database, Row, Transaction
-from app.stores.neo4j.jobs import open_job
-from app.stores.neo4j.rows import document_of, in_order, seconds, unique
-from app.stores.records import (
-    Test,
-    already_has,
-    fields_of,
-    revision_json,
-    revision_of,
-    tests_of,
+from app.stores.neo4j.filters import (
+    EVERY_DOCUMENT,
+    MATCHES,
+    indexable,
+    parameters,
+    parameters_of,
 )
+from app.stores.neo4j.jobs import open_job
+from app.stores.neo4j.rows import document_of, seconds
+from app.stores.records import already_has, in_order, revision_json, revision_of, unique
+from app.stores.refusals import no_document, still_visible
 
-LONGEST_VALUE = 1000  # characters of a field that filters compare as they are
 PARTS = 16  # nodes over which a workspace's totals are spread
+_FIND: LiteralString = """
+    UNWIND $ids AS id
+    MATCH (d:Document {workspace: $workspace, id: id})
+    MATCH (j:Job {id: d.job_id})
+    RETURN id, properties(d) AS d, properties(j) AS j, COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+    """
 
 
 def part_of(document_id: str) -> int:
@@ -80,27 +86,18 @@ class Neo4jDocuments:
     async def get(self, document_id: str) -> Document:
         found = await self.many([document_id])
         if not found:
-            raise NotFound(f"There is no document {document_id}.")
+            raise no_document(document_id)
         return found[0]
 
     async def many(self, ids: Sequence[str]) -> list[Document]:
-        rows = await self._database.read(
-            """
-            UNWIND $ids AS id
-            MATCH (d:Document {workspace: $workspace, id: id})
-            MATCH (j:Job {id: d.job_id})
-            RETURN id, properties(d) AS d, properties(j) AS j,
-                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
-            """,
-            ids=unique(ids), workspace=self._workspace,
-        )  # fmt: skip
+        rows = await self._database.read(_FIND, workspace=self._workspace, ids=unique(ids))
         return [document_of(row) for row in in_order(rows, ids, by="id")]
 
     async def page(
         self, *, status: Status | None = None, filters: Filters | None = None,
         after: str = "", limit: int = 50,
     ) -> list[Document]:  # fmt: skip
-        tests = _parameters(tests_of(filters or {}))
+        tests = parameters_of(filters or {})
         if status is None:
             rows = await self._page_of_all(tests, after, limit)
         else:
@@ -109,20 +106,13 @@ class Neo4jDocuments:
 
     async def _page_of_all(self, filters: list[list[Row]], after: str, limit: int) -> list[Row]:
         return await self._database.read(
-            """
+            f"""
             MATCH (d:Document) WHERE d.workspace = $workspace AND d.id > $after
-                AND all(tests IN $filters WHERE EXISTS {
-                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live = (d.live IS NOT NULL)
-                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
-                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
-                        AND (t.gt IS NULL OR f.value > t.gt)
-                        AND (t.lte IS NULL OR f.value <= t.lte)
-                        AND (t.lt IS NULL OR f.value < t.lt))))
-                })
+                AND {MATCHES}
             WITH d ORDER BY d.workspace, d.id LIMIT $limit
-            MATCH (j:Job {id: d.job_id})
+            MATCH (j:Job {{id: d.job_id}})
             RETURN properties(d) AS d, properties(j) AS j,
-                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+                COUNT {{ (d)-[:HAS_CHUNK]->() }} AS chunks
             ORDER BY d.id
             """,
             workspace=self._workspace, filters=filters, after=after, limit=limit,
@@ -132,22 +122,15 @@ class Neo4jDocuments:
         self, status: Status, filters: list[list[Row]], after: str, limit: int
     ) -> list[Row]:
         return await self._database.read(
-            """
+            f"""
             MATCH (j:Job) USING INDEX j:Job(workspace, status, latest_of)
             WHERE j.workspace = $workspace AND j.status = $status AND j.latest_of > $after
             WITH j ORDER BY j.workspace, j.status, j.latest_of
-            MATCH (d:Document {workspace: $workspace, id: j.latest_of})
-            WHERE all(tests IN $filters WHERE EXISTS {
-                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live = (d.live IS NOT NULL)
-                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
-                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
-                        AND (t.gt IS NULL OR f.value > t.gt)
-                        AND (t.lte IS NULL OR f.value <= t.lte)
-                        AND (t.lt IS NULL OR f.value < t.lt))))
-                })
+            MATCH (d:Document {{workspace: $workspace, id: j.latest_of}})
+            WHERE {MATCHES}
             WITH d, j LIMIT $limit
             RETURN properties(d) AS d, properties(j) AS j,
-                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
+                COUNT {{ (d)-[:HAS_CHUNK]->() }} AS chunks
             ORDER BY d.id
             """,
             workspace=self._workspace, status=status, filters=filters, after=after, limit=limit,
@@ -169,13 +152,12 @@ class Neo4jDocuments:
         return {Status(row["status"]): row["documents"] for row in rows if row["documents"]}
 
     async def matching(self, filters: Filters, *, limit: int) -> list[str]:
-        tests = _parameters(tests_of(filters))
         # Without a filter: what every document has. The first filter finds, the others narrow.
-        [first, *others] = tests or [[_parameter(Test("document_id", "text", limits={"gte": ""}))]]
+        [first, *others] = parameters_of(filters) or [parameters([EVERY_DOCUMENT])]
         rows = await self._database.read(
-            """
+            f"""
             UNWIND $first AS t
-            CALL (t) {
+            CALL (t) {{
                 UNWIND t.values AS value
                 MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
                 WHERE f.workspace = $workspace AND f.name = t.name AND f.value = value AND f.live
@@ -195,20 +177,13 @@ class Neo4jDocuments:
                     AND f.value <= coalesce(t.lte, t.lt) AND f.live
                     AND (t.lt IS NULL OR f.value < t.lt)
                 RETURN f.document_id AS id
-            }
+            }}
             WITH DISTINCT id ORDER BY id
-            MATCH (d:Document {workspace: $workspace, id: id})
-            WHERE all(tests IN $others WHERE EXISTS {
-                    MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live
-                    AND any(t IN tests WHERE f.name = t.name AND (f.value IN t.values OR (
-                        t.ranged AND (t.gte IS NULL OR f.value >= t.gte)
-                        AND (t.gt IS NULL OR f.value > t.gt)
-                        AND (t.lte IS NULL OR f.value <= t.lte)
-                        AND (t.lt IS NULL OR f.value < t.lt))))
-                })
+            MATCH (d:Document {{workspace: $workspace, id: id}})
+            WHERE {MATCHES}
             RETURN id ORDER BY id LIMIT $limit
             """,
-            workspace=self._workspace, first=first, others=others, limit=limit,
+            workspace=self._workspace, first=first, filters=others, limit=limit,
         )  # fmt: skip
         return [row["id"] for row in rows]
 
@@ -284,7 +259,7 @@ class Neo4jDocuments:
             if not rows:
                 return
             if rows[0]["visible"]:
-                raise Conflict("The document's chunks must be retracted before it is removed.")
+                raise still_visible()
             await tx.run(
                 """
                 MATCH (d:Document {workspace: $workspace, id: $id})
@@ -322,17 +297,9 @@ class Neo4jDocuments:
     # --- inside a transaction --------------------------------------------------------------------
 
     async def _must_find(self, tx: Transaction, document_id: str) -> Document:
-        rows = await tx.run(
-            """
-            MATCH (d:Document {workspace: $workspace, id: $id})
-            MATCH (j:Job {id: d.job_id})
-            RETURN properties(d) AS d, properties(j) AS j,
-                COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
-            """,
-            workspace=self._workspace, id=document_id,
-        )  # fmt: skip
+        rows = await tx.run(_FIND, workspace=self._workspace, ids=[document_id])
         if not rows:
-            raise NotFound(f"There is no document {document_id}.")
+            raise no_document(document_id)
         return document_of(rows[0])
 
     async def _put_pending(
@@ -356,7 +323,7 @@ class Neo4jDocuments:
             workspace=self._workspace, id=document_id, name=revision.name,
             pending=revision_json(revision), source=revision.source,
             text=revision.text or None, part=part_of(document_id),
-            fields=[[field.name, _indexable(field.value)] for field in fields],
+            fields=[[field.name, indexable(field.value)] for field in fields],
         )  # fmt: skip
 
     async def _resume(self, tx: Transaction, known: Document, job_id: str) -> None:
@@ -390,23 +357,3 @@ class Neo4jDocuments:
             workspace=self._workspace, id=document_id, job=job_id,
         )  # fmt: skip
         return revision_of(rows[0]["pending"]) if rows else None
-
-
-def _parameters(filters: Sequence[Sequence[Test]]) -> list[list[Row]]:
-    return [[_parameter(test) for test in tests] for tests in filters]
-
-
-def _parameter(test: Test) -> Row:
-    return {
-        "name": test.name,
-        "values": [_indexable(value) for value in test.values],
-        "ranged": bool(test.limits),
-        **{operator: _indexable(value) for operator, value in test.limits.items()},
-    }
-
-
-def _indexable(value: str | int | float | bool) -> str | int | float | bool:
-    """An index takes 8 kB at most. Long texts keep their beginning, and a hash for equality."""
-    if not isinstance(value, str) or len(value) <= LONGEST_VALUE:
-        return value
-    return value[:LONGEST_VALUE] + hashlib.sha256(value.encode()).hexdigest()

@@ -6,23 +6,22 @@ relations is computed from tallies of these rows (`app.folding`), for any order 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from app.domain import relation_ends
-from app.folding import AssertionRow, MentionRow, add, alias_keys, collate
+from app.folding import AssertionRow, MentionRow, alias_keys, collate
 from app.stores.neo4j.database import Row, Transaction
 from app.stores.neo4j.tallies import (
-    EntityCount,
-    RelationCount,
+    EntityTotal,
+    RelationTotal,
     lock_entities,
     lock_relations,
     note_renamed,
     put_entities,
     put_relations,
 )
-from app.stores.records import THOUSANDTHS, extraction_of
+from app.stores.records import extraction_of, strength, thousandths
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +79,9 @@ async def apply(tx: Transaction, workspace: str, change: Change) -> None:
     for sign, rows in ((-1, change.taken), (1, change.added)):
         for one in rows:
             if isinstance(one.row, MentionRow):
-                _count_mention(entities[one.row.key], one.row, sign)
+                entities[one.row.key].count(one.row, sign)
             else:
-                _count_assertion(relations[one.row.key], one.row, sign)
+                relations[one.row.key].count(one.row, sign)
     for relation in relations.values():
         appeared = (relation.mentions > 0) - relation.known
         for end in relation_ends(relation.key):
@@ -100,24 +99,8 @@ def _mentions(told: Told) -> bool:
     return isinstance(told.row, MentionRow)
 
 
-def _living(counted: dict[str, EntityCount] | dict[str, RelationCount]) -> int:
+def _living(counted: dict[str, EntityTotal] | dict[str, RelationTotal]) -> int:
     return sum(one.mentions > 0 for one in counted.values())
-
-
-def _count_mention(entity: EntityCount, row: MentionRow, sign: int) -> None:
-    entity.tally = entity.tally.plus(row, sign)
-    entity.mentions += sign
-    entity.described += sign * bool(row.description)
-    entity.abouts += sign * row.about
-    entity.lost |= sign < 0
-
-
-def _count_assertion(relation: RelationCount, row: AssertionRow, sign: int) -> None:
-    relation.tally = add(relation.tally, row.keywords, sign)
-    relation.weight += sign * _thousandths(row.strength)
-    relation.mentions += sign
-    relation.described += sign * bool(row.description)
-    relation.lost |= sign < 0
 
 
 def _mention_of(m: Row) -> Told:
@@ -130,7 +113,7 @@ def _mention_of(m: Row) -> Told:
 def _assertion_of(s: Row) -> Told:
     row = AssertionRow(
         s["relation"], s["source"], s["target"], s["description"], tuple(s["keywords"]),
-        s["strength"] / THOUSANDTHS,
+        strength(s["strength"]),
     )  # fmt: skip
     return Told(s["chunk"], s["document"], row)
 
@@ -195,7 +178,7 @@ def _assertion_row(told: Told) -> Row:
         "target": row.target,
         "description": row.description,
         "keywords": list(row.keywords),
-        "strength": _thousandths(row.strength),
+        "strength": thousandths(row.strength),
         "described": told.chunk_id if row.description else None,
     }
 
@@ -229,7 +212,3 @@ async def _put_aliases(tx: Transaction, workspace: str, change: Change) -> None:
             """,
             workspace=workspace, rows=rows,
         )  # fmt: skip
-
-
-def _thousandths(strength: float) -> int:
-    return round(strength * THOUSANDTHS) if math.isfinite(strength) else 0

@@ -10,11 +10,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
-from app.errors import NotFound
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.jobs import GRACE_MS, close_job
 from app.stores.neo4j.rows import job_of
 from app.stores.records import worker_lost
+from app.stores.refusals import no_job
 
 
 class Neo4jJournal:
@@ -35,7 +35,7 @@ class Neo4jJournal:
             id=job_id, workspace=workspace,
         )  # fmt: skip
         if not rows:
-            raise NotFound(f"There is no job {job_id}.")
+            raise no_job(job_id)
         return job_of(rows[0]["j"])
 
     async def jobs(

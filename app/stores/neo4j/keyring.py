@@ -5,9 +5,9 @@ from __future__ import annotations
 from neo4j.exceptions import ConstraintError
 
 from app.domain import ApiKey
-from app.errors import Conflict
 from app.stores.neo4j.database import Database
 from app.stores.neo4j.rows import api_key_of
+from app.stores.refusals import same_secret
 
 
 class Neo4jKeyring:
@@ -35,7 +35,7 @@ class Neo4jKeyring:
                 workspaces=list(key.workspaces), created=key.created_at,
             )  # fmt: skip
         except ConstraintError as error:
-            raise Conflict("There is already a key with this secret.") from error
+            raise same_secret() from error
 
     async def all(self) -> list[ApiKey]:
         rows = await self._database.read(

@@ -6,10 +6,24 @@ do not hold, so that what is left to do is read from small indexes.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import LiteralString, TypeVar
 
 from app.domain import Kind, Mark, Profile, Ref, Stale
 from app.stores.neo4j.database import Database, Row
+
+Given = TypeVar("Given", Profile, Mark)
+# Of an entity or relation `x` and the `row` of a profile for it.
+_NEWER: LiteralString = """
+    x.shrunk <= row.revision AND row.revision <= x.revision AND row.revision > x.profiled
+    """
+_SET_PROFILE: LiteralString = """
+    WITH x, row,
+        CASE WHEN row.revision >= x.evidenced THEN x.revision ELSE row.revision END AS profiled
+    SET x.profile = row.text, x.covered = row.covered, x.profiled = profiled,
+        x.unprofiled = CASE WHEN profiled < x.revision THEN true END,
+        x.unindexed = CASE WHEN x.indexed < profiled THEN true END
+    """
 
 
 class Neo4jMarks:
@@ -64,34 +78,21 @@ class Neo4jMarks:
 
     async def put_profiles(self, profiles: Sequence[Profile]) -> None:
         """Where only names changed since it was read, a profile covers the present."""
-        rows = {
-            kind: [_profile_row(one) for one in sorted(profiles, key=_key) if one.ref.kind is kind]
-            for kind in (Kind.ENTITY, Kind.RELATION)
-        }
+        rows = _by_kind(profiles, _profile_row)
         await self._database.write(
-            """
-            CALL () {
+            f"""
+            CALL () {{
                 UNWIND $entities AS row
-                MATCH (x:Entity {workspace: $workspace, key: row.key}) SET x.locked = true
-                WITH x, row WHERE x.mentions > 0 AND x.shrunk <= row.revision
-                    AND row.revision <= x.revision AND row.revision > x.profiled
-                WITH x, row, CASE WHEN row.revision >= x.evidenced THEN x.revision
-                    ELSE row.revision END AS profiled
-                SET x.profile = row.text, x.covered = row.covered, x.profiled = profiled,
-                    x.unprofiled = CASE WHEN profiled < x.revision THEN true END,
-                    x.unindexed = CASE WHEN x.indexed < profiled THEN true END
-            }
-            CALL () {
+                MATCH (x:Entity {{workspace: $workspace, key: row.key}}) SET x.locked = true
+                WITH x, row WHERE x.mentions > 0 AND {_NEWER}
+                {_SET_PROFILE}
+            }}
+            CALL () {{
                 UNWIND $relations AS row
-                MATCH ()-[x:RELATES {workspace: $workspace, key: row.key}]->() SET x.locked = true
-                WITH x, row WHERE x.shrunk <= row.revision
-                    AND row.revision <= x.revision AND row.revision > x.profiled
-                WITH x, row, CASE WHEN row.revision >= x.evidenced THEN x.revision
-                    ELSE row.revision END AS profiled
-                SET x.profile = row.text, x.covered = row.covered, x.profiled = profiled,
-                    x.unprofiled = CASE WHEN profiled < x.revision THEN true END,
-                    x.unindexed = CASE WHEN x.indexed < profiled THEN true END
-            }
+                MATCH ()-[x:RELATES {{workspace: $workspace, key: row.key}}]->() SET x.locked = true
+                WITH x, row WHERE {_NEWER}
+                {_SET_PROFILE}
+            }}
             """,
             workspace=self._workspace, entities=rows[Kind.ENTITY],
             relations=rows[Kind.RELATION],
@@ -186,10 +187,7 @@ class Neo4jMarks:
         return row
 
     async def mark_indexed(self, marks: Sequence[Mark]) -> None:
-        rows = {
-            kind: [_mark_row(one) for one in sorted(marks, key=_key) if one.ref.kind is kind]
-            for kind in (Kind.ENTITY, Kind.RELATION)
-        }
+        rows = _by_kind(marks, _mark_row)
         await self._database.write(
             """
             CALL () {
@@ -217,7 +215,7 @@ class Neo4jMarks:
             """,
             workspace=self._workspace, entities=rows[Kind.ENTITY],
             relations=rows[Kind.RELATION],
-            chunks=sorted({mark.ref.key for mark in marks if mark.ref.kind is Kind.CHUNK}),
+            chunks=[row["key"] for row in rows[Kind.CHUNK]],
         )  # fmt: skip
 
     async def forget(self, refs: Sequence[Ref]) -> None:
@@ -260,8 +258,10 @@ class Neo4jMarks:
         )  # fmt: skip
 
 
-def _key(one: Profile | Mark) -> str:
-    return one.ref.key
+def _by_kind(given: Sequence[Given], row: Callable[[Given], Row]) -> dict[Kind, list[Row]]:
+    """In the order of keys, in which all transactions take their locks."""
+    ordered = sorted(given, key=lambda one: one.ref.key)
+    return {kind: [row(one) for one in ordered if one.ref.kind is kind] for kind in Kind}
 
 
 def _profile_row(profile: Profile) -> Row:

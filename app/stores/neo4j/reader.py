@@ -19,9 +19,10 @@ from app.domain import (
     Subgraph,
 )
 from app.stores.neo4j.database import Database, Row
-from app.stores.neo4j.pieces import FEW_DOCUMENTS, first_pieces
-from app.stores.neo4j.rows import chunk_of, entity_of, in_order, relation_of, unique
-from app.stores.neo4j.walk import neighbourhood
+from app.stores.neo4j.pieces import Order, first_pieces
+from app.stores.neo4j.rows import chunk_of, entity_of, relation_of
+from app.stores.neo4j.walk import heaviest, neighbourhood
+from app.stores.records import in_order, relation_name, unique
 
 SHORT = 3  # a trigram index cannot narrow shorter words
 
@@ -179,11 +180,8 @@ class Neo4jReader:
         entities, named, subjects = await asyncio.gather(
             self._entity_rows(keys),
             self._first(Kind.ENTITY, keys, limit=chunks, documents=documents),
-            first_pieces(
-                self._database, self._workspace, Kind.ENTITY, unique(keys),
-                limit=about, documents=documents, order="about",
-            ),
-        )  # fmt: skip
+            self._first(Kind.ENTITY, keys, limit=about, documents=documents, order="about"),
+        )
         links = [
             EntityLinks(
                 row["key"], row["e"]["name"], row["e"]["mentions"],
@@ -198,80 +196,12 @@ class Neo4jReader:
     async def relations_of(
         self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
     ) -> list[Relation]:
-        if documents is not None and len(documents) <= FEW_DOCUMENTS:
-            rows = await self._relations_told(keys, per_entity, documents)
-        else:
-            rows = await self._relations_heaviest(keys, per_entity, documents)
-        found: dict[str, Relation] = {}
-        for entity in in_order(rows, keys, by="entity"):
-            for row in entity["relations"]:
-                found.setdefault(row["r"]["key"], relation_of(row))
-        return list(found.values())
-
-    async def _relations_heaviest(
-        self, keys: Sequence[str], per_entity: int, documents: Sequence[str] | None
-    ) -> list[Row]:
-        """With many documents: relations from the heaviest on, until enough have evidence."""
-        return await self._database.read(
-            """
-            UNWIND $keys AS key
-            CALL (key) {
-                CALL (key) {
-                    MATCH (s)-[r:RELATES]->(t)
-                    USING INDEX r:RELATES(workspace, source, lightness, key)
-                    WHERE r.workspace = $workspace AND r.source = key
-                        AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-                        AND ($documents IS NULL OR EXISTS {
-                            MATCH ()-[e:STATES]->() USING INDEX e:STATES(workspace, relation, chunk)
-                            WHERE e.workspace = $workspace AND e.relation = r.key
-                                AND e.chunk IS NOT NULL AND e.document IN $documents })
-                    RETURN s, r, t
-                    ORDER BY r.workspace, r.source, r.lightness, r.key LIMIT $limit
-                  UNION ALL
-                    MATCH (s)-[r:RELATES]->(t)
-                    USING INDEX r:RELATES(workspace, target, lightness, key)
-                    WHERE r.workspace = $workspace AND r.target = key
-                        AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-                        AND ($documents IS NULL OR EXISTS {
-                            MATCH ()-[e:STATES]->() USING INDEX e:STATES(workspace, relation, chunk)
-                            WHERE e.workspace = $workspace AND e.relation = r.key
-                                AND e.chunk IS NOT NULL AND e.document IN $documents })
-                    RETURN s, r, t
-                    ORDER BY r.workspace, r.target, r.lightness, r.key LIMIT $limit
-                }
-                WITH s, r, t ORDER BY r.lightness, r.key LIMIT $limit
-                RETURN collect({r: properties(r), source_name: s.name, target_name: t.name})
-                    AS relations
-            }
-            RETURN key AS entity, relations
-            """,
-            workspace=self._workspace, keys=unique(keys), limit=per_entity,
-            documents=None if documents is None else list(documents),
-        )  # fmt: skip
-
-    async def _relations_told(
-        self, keys: Sequence[str], per_entity: int, documents: Sequence[str]
-    ) -> list[Row]:
-        """With few documents: what their chunks that mention the entity say about it."""
-        return await self._database.read(
-            """
-            UNWIND $keys AS key
-            CALL (key) {
-                UNWIND $documents AS document
-                MATCH (c)-[m:MENTIONS]->() USING INDEX m:MENTIONS(workspace, entity, document)
-                WHERE m.workspace = $workspace AND m.entity = key AND m.document = document
-                MATCH (c)-[e:STATES]->() WHERE e.source = key OR e.target = key
-                WITH DISTINCT e.relation AS relation
-                MATCH (s)-[r:RELATES {workspace: $workspace, key: relation}]->(t)
-                WITH s, r, t ORDER BY r.lightness, r.key LIMIT $limit
-                RETURN collect({r: properties(r), source_name: s.name, target_name: t.name})
-                    AS relations
-            }
-            RETURN key AS entity, relations
-            """,
-            workspace=self._workspace, keys=unique(keys), limit=per_entity,
-            documents=list(documents),
-        )  # fmt: skip
+        found = await heaviest(
+            self._database, self._workspace, keys, limit=per_entity, documents=documents
+        )
+        return await self.relations(
+            [one["key"] for key in unique(keys) for one in found.get(key, ())]
+        )
 
     async def relation_chunks(
         self, keys: Sequence[str], *, per_relation: int, documents: Sequence[str] | None = None
@@ -293,19 +223,18 @@ class Neo4jReader:
         kinds = (Kind.ENTITY, Kind.RELATION)
         told = await asyncio.gather(
             *(
-                first_pieces(
-                    self._database, self._workspace, kind, keys[kind],
-                    limit=limit, documents=documents, order="described",
-                )
+                self._first(kind, keys[kind], limit=limit, documents=documents, order="described")
                 for kind in kinds
-                if keys[kind]
             )
-        )  # fmt: skip
-        pieces = dict(zip((kind for kind in kinds if keys[kind]), told, strict=True))
+        )
+        pieces = dict(zip(kinds, told, strict=True))
         found: dict[Ref, Evidence] = {}
         for kind, one, name in (
             *((Kind.ENTITY, row["e"], row["e"]["name"]) for row in entities),
-            *((Kind.RELATION, row["r"], _arrow(row)) for row in relations),
+            *(
+                (Kind.RELATION, row["r"], relation_name(row["source_name"], row["target_name"]))
+                for row in relations
+            ),
         ):
             ref = Ref(kind, one["key"])
             texts = tuple(piece["description"] for piece in pieces[kind].get(ref.key, ()))
@@ -328,7 +257,7 @@ class Neo4jReader:
         return [
             Mention(
                 piece["chunk"], piece["document"],
-                piece["name"] or f"{names[piece['source']]} → {names[piece['target']]}",
+                piece["name"] or relation_name(names[piece["source"]], names[piece["target"]]),
                 piece["kind"] or "", piece["description"],
             )
             for piece in found
@@ -361,13 +290,13 @@ class Neo4jReader:
 
     async def subgraph(self, keys: Sequence[str], *, depth: int, limit: int) -> Subgraph:
         seeds = [row["key"] for row in await self._entity_rows(keys)]
-        found = await neighbourhood(
+        walk, keys_of_relations = await neighbourhood(
             self._database, self._workspace, seeds, depth=depth, limit=limit
         )
         entities, relations = await asyncio.gather(
-            self.entities(found.entities), self.relations(found.relations)
+            self.entities(list(walk.found)), self.relations(keys_of_relations)
         )
-        return Subgraph(tuple(entities), tuple(relations), found.truncated)
+        return Subgraph(tuple(entities), tuple(relations), walk.truncated)
 
     # --- rows ------------------------------------------------------------------------------------
 
@@ -400,17 +329,15 @@ class Neo4jReader:
 
     async def _first(
         self, kind: Kind, keys: Sequence[str], *, limit: int,
-        documents: Sequence[str] | None = None, after: str = "",
+        documents: Sequence[str] | None = None, order: Order = "chunk", after: str = "",
     ) -> dict[str, list[Row]]:  # fmt: skip
+        if not keys:
+            return {}
         return await first_pieces(
             self._database, self._workspace, kind, unique(keys),
-            limit=limit, documents=documents, after=after,
+            limit=limit, documents=documents, order=order, after=after,
         )  # fmt: skip
 
 
 def _chunk_ids(pieces: Iterable[Row]) -> tuple[str, ...]:
     return tuple(piece["chunk"] for piece in pieces)
-
-
-def _arrow(row: Row) -> str:
-    return f"{row['source_name']} → {row['target_name']}"

@@ -2,24 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-
-from app.domain import (
-    ApiKey,
-    Chunk,
-    Document,
-    Entity,
-    Failure,
-    Job,
-    Plan,
-    Relation,
-    Scope,
-    State,
-    Status,
-    Usage,
-)
+from app.domain import ApiKey, Chunk, Document, Entity, Failure, Job, Relation, Scope, Usage
+from app.stores import records
 from app.stores.neo4j.database import Row
-from app.stores.records import THOUSANDTHS, revision_of
+from app.stores.records import revision_of, strength
 
 
 def seconds(milliseconds: int) -> float:
@@ -49,72 +35,27 @@ def job_of(j: Row) -> Job:
         error = Failure(
             j["error_code"], j["error_message"], j["error_stage"], j["error_retryable"]
         )  # fmt: skip
-    return Job(
-        id=j["id"],
-        workspace=j["workspace"],
-        plan=Plan(j["plan"]),
-        document_id=j["document_id"],
-        state=State(j["state"]),
-        status=Status(j["status"]),
-        stage=j["stage"],
-        done=j["done"],
-        total=j["total"],
-        attempts=j["attempts"],
-        error=error,
-        created_at=seconds(j["created_at"]),
-        updated_at=seconds(j["updated_at"]),
-    )
+    return records.job_of(
+        j, id=j["id"], error=error,
+        created_at=seconds(j["created_at"]), updated_at=seconds(j["updated_at"]),
+    )  # fmt: skip
 
 
 def chunk_of(c: Row) -> Chunk:
-    return Chunk(
-        id=c["id"],
-        document_id=c["document_id"],
-        position=c["position"],
-        start=c["start"],
-        end=c["end"],
-        text=c["text"],
-        tokens=c["tokens"],
-        headings=tuple(c["headings"]),
-        page=c.get("page"),
-        page_end=c.get("page_end"),
-    )
+    return records.chunk_of(c, c["headings"])
 
 
 def entity_of(e: Row) -> Entity:
-    return Entity(
-        key=e["key"],
-        name=e["name"],
-        kind=e["kind"],
-        profile=e["profile"],
-        mentions=e["mentions"],
-        degree=e["degree"],
-        aliases=tuple(e["aliases"]),
-        revision=e["revision"],
-        profiled=e["profiled"],
-        indexed=e["indexed"],
-        digest=e["digest"],
-    )
+    return records.entity_of(e, e["aliases"])
 
 
 def relation_of(row: Row) -> Relation:
     """From `r` (a relation's properties) and the names of its ends."""
     r = row["r"]
-    return Relation(
-        key=r["key"],
-        source=r["source"],
-        target=r["target"],
-        source_name=row["source_name"],
-        target_name=row["target_name"],
-        profile=r["profile"],
-        keywords=tuple(r["keywords"]),
-        weight=-r["lightness"] / THOUSANDTHS,
-        mentions=r["mentions"],
-        revision=r["revision"],
-        profiled=r["profiled"],
-        indexed=r["indexed"],
-        digest=r["digest"],
-    )
+    return records.relation_of(
+        r, r["keywords"], weight=strength(-r["lightness"]),
+        source_name=row["source_name"], target_name=row["target_name"],
+    )  # fmt: skip
 
 
 def api_key_of(k: Row) -> ApiKey:
@@ -126,14 +67,3 @@ def api_key_of(k: Row) -> ApiKey:
         label=k["name"],
         created_at=k["created_at"],
     )
-
-
-def unique(values: Iterable[str]) -> list[str]:
-    """Each value once, in the order given."""
-    return list(dict.fromkeys(values))
-
-
-def in_order(rows: Iterable[Row], keys: Sequence[str], *, by: str) -> list[Row]:
-    """The rows in the order in which their keys were asked for, each once."""
-    found = {row[by]: row for row in rows}
-    return [found[key] for key in unique(keys) if key in found]

@@ -12,45 +12,34 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.domain import relation_ends
-from app.folding import MAX_KEYWORDS, EntityTally, ranked
+from app.stores.counts import EntityCount, RelationCount, tally_of
 from app.stores.neo4j.database import Row, Transaction
-from app.stores.records import THOUSANDTHS, dump
+from app.stores.records import dump, strength
 
 
-@dataclass(slots=True)
-class EntityCount:
-    """An entity's counters while a transaction changes them."""
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far profiles and vectors have followed the evidence, in revisions."""
 
-    key: str
-    name: str  # as shown before
-    tally: EntityTally
-    mentions: int
-    described: int
-    abouts: int
-    degree: int
     revision: int
-    shrunk: int
-    profiled: int
-    indexed: int
-    covered: int
-    lost: bool = False
+    shrunk: int = 0
+    profiled: int = 0
+    indexed: int = 0
+    covered: int = 0
 
 
-@dataclass(slots=True)
-class RelationCount:
+@dataclass(slots=True, kw_only=True)
+class EntityTotal(EntityCount):
     key: str
+    progress: Progress
+
+
+@dataclass(slots=True, kw_only=True)
+class RelationTotal(RelationCount):
+    key: str
+    progress: Progress
     known: bool  # there is a relationship
     former: bool  # its vector may still have to be deleted
-    tally: dict[str, int]
-    weight: int
-    mentions: int
-    described: int
-    revision: int
-    shrunk: int
-    profiled: int
-    indexed: int
-    covered: int
-    lost: bool = False
 
 
 # --- locking and reading -------------------------------------------------------------------------
@@ -58,7 +47,7 @@ class RelationCount:
 
 async def lock_entities(
     tx: Transaction, workspace: str, keys: Iterable[str]
-) -> dict[str, EntityCount]:
+) -> dict[str, EntityTotal]:
     """Counters by key; entities that are new begin at nought."""
     rows = await tx.run(
         """
@@ -78,7 +67,7 @@ async def lock_entities(
 
 async def lock_relations(
     tx: Transaction, workspace: str, keys: Sequence[str]
-) -> dict[str, RelationCount]:
+) -> dict[str, RelationTotal]:
     rows = await tx.run(
         """
         UNWIND $keys AS key
@@ -92,68 +81,63 @@ async def lock_relations(
     return {row["key"]: _relation_of(row) for row in rows}
 
 
-def _entity_of(e: Row) -> EntityCount:
-    return EntityCount(
+def _entity_of(e: Row) -> EntityTotal:
+    return EntityTotal(
         key=e["key"],
         name=e["name"],
-        tally=EntityTally(
-            json.loads(e["names_tally"]),
-            json.loads(e["kinds_tally"]),
-            json.loads(e["aliases_tally"]),
-        ),
+        tally=tally_of(e),
         mentions=e["mentions"],
         described=e["described"],
         abouts=e["abouts"],
         degree=e["degree"],
-        revision=e["revision"],
-        shrunk=e["shrunk"],
-        profiled=e["profiled"],
-        indexed=e["indexed"],
-        covered=e["covered"],
+        progress=_progress_of(e),
     )
 
 
-def _relation_of(row: Row) -> RelationCount:
+def _relation_of(row: Row) -> RelationTotal:
     """A former relation goes on counting revisions: late profiles of before must not win."""
-    r, former = row["r"] or {}, row["former"]
-    return RelationCount(
+    r, former = row["r"], row["former"]
+    return RelationTotal(
         key=row["key"],
-        known=bool(r),
+        tally=json.loads(r["keywords_tally"]) if r else {},
+        weight=-r["lightness"] if r else 0,
+        mentions=r["mentions"] if r else 0,
+        described=r["described"] if r else 0,
+        progress=_progress_of(r) if r else Progress(former or 0, former or 0),
+        known=r is not None,
         former=former is not None,
-        tally=json.loads(r.get("keywords_tally", "{}")),
-        weight=-r.get("lightness", 0),
-        mentions=r.get("mentions", 0),
-        described=r.get("described", 0),
-        revision=r["revision"] if r else former or 0,
-        shrunk=r["shrunk"] if r else former or 0,
-        profiled=r.get("profiled", 0),
-        indexed=r.get("indexed", 0),
-        covered=r.get("covered", 0),
     )
+
+
+def _progress_of(row: Row) -> Progress:
+    return Progress(
+        row["revision"], row["shrunk"], row["profiled"], row["indexed"], row["covered"]
+    )  # fmt: skip
 
 
 # --- writing -------------------------------------------------------------------------------------
 
 
-def _touched(one: EntityCount | RelationCount) -> Row:
+def _touched(one: EntityTotal | RelationTotal) -> Row:
     """Counters after a change of evidence. A lost description may be in the profile: `shrunk`
     refuses profiles made before, `covered` 0 asks for one made from scratch. Flags are absent
     (`None`) where they do not hold."""
-    revision, alive = one.revision + 1, one.mentions > 0
+    was, alive = one.progress, one.mentions > 0
+    revision = was.revision + 1
     return {
         "mentions": one.mentions,
         "described": one.described,
         "revision": revision,
         "evidenced": revision,
-        "shrunk": revision if one.lost else one.shrunk,
-        "covered": 0 if one.lost else one.covered,
+        "shrunk": revision if one.lost else was.shrunk,
+        "covered": 0 if one.lost else was.covered,
         "unprofiled": True if alive else None,
-        "unindexed": True if not alive or one.indexed < one.profiled else None,
+        "unindexed": True if not alive or was.indexed < was.profiled else None,
         **({} if alive else {"profile": "", "digest": ""}),
     }
 
 
-async def put_entities(tx: Transaction, workspace: str, entities: Iterable[EntityCount]) -> None:
+async def put_entities(tx: Transaction, workspace: str, entities: Iterable[EntityTotal]) -> None:
     rows = [
         {
             "key": one.key,
@@ -161,7 +145,7 @@ async def put_entities(tx: Transaction, workspace: str, entities: Iterable[Entit
                 "name": one.tally.name,
                 "kind": one.tally.kind,
                 "aliases": list(one.tally.shown_aliases),
-                "words": "\n".join((one.tally.name, *one.tally.shown_aliases)).casefold(),
+                "words": one.words,
                 "names_tally": dump(one.tally.names),
                 "kinds_tally": dump(one.tally.kinds),
                 "aliases_tally": dump(one.tally.aliases),
@@ -184,13 +168,17 @@ async def put_entities(tx: Transaction, workspace: str, entities: Iterable[Entit
 
 
 async def put_relations(
-    tx: Transaction, workspace: str, relations: Sequence[RelationCount]
+    tx: Transaction, workspace: str, relations: Sequence[RelationTotal]
 ) -> None:
     """A relation without evidence leaves the graph at once; a node keeps its place until its
     vector is gone."""
     known = [_relation_row(one) for one in relations if one.known and one.mentions]
     fresh = [_relation_row(one) for one in relations if not one.known and one.mentions]
-    gone = [{"key": one.key, "revision": one.revision + 1} for one in relations if not one.mentions]
+    gone = [
+        {"key": one.key, "revision": one.progress.revision + 1}
+        for one in relations
+        if not one.mentions
+    ]
     await tx.run(
         """
         CALL () {
@@ -226,12 +214,12 @@ async def put_relations(
     )  # fmt: skip
 
 
-def _relation_row(one: RelationCount) -> Row:
+def _relation_row(one: RelationTotal) -> Row:
     source, target = relation_ends(one.key)
     properties = {
-        "keywords": list(ranked(one.tally, MAX_KEYWORDS)),
+        "keywords": list(one.keywords),
         "keywords_tally": dump(one.tally),
-        "weight": one.weight / THOUSANDTHS,
+        "weight": strength(one.weight),
         "lightness": -one.weight,
         **_touched(one),
     }
@@ -239,13 +227,11 @@ def _relation_row(one: RelationCount) -> Row:
 
 
 async def note_renamed(
-    tx: Transaction, workspace: str, entities: Iterable[EntityCount], touched: Sequence[str]
+    tx: Transaction, workspace: str, entities: Iterable[EntityTotal], touched: Sequence[str]
 ) -> None:
     """The indexed text of a relation has the names of its ends. Its evidence is what it was, so a
     profile that was up to date stays so; only the vector falls behind."""
-    renamed = [
-        one.key for one in entities if one.mentions and one.name not in ("", one.tally.name)
-    ]  # fmt: skip
+    renamed = [one.key for one in entities if one.renamed]
     if renamed:
         await tx.run(
             """

@@ -1,86 +1,90 @@
-"""Breadth first from some entities along the heaviest relations: one read per level."""
+"""Along relations: the heaviest of entities first, and breadth first from some entities."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import LiteralString
 
 from app.stores.neo4j.database import Database, Row
+from app.stores.neo4j.pieces import FEW_DOCUMENTS
+from app.stores.records import unique
+from app.stores.walk import Edge, Walk
+
+_SHOWN: LiteralString = "collect(r {.key, .source, .target, .lightness}) AS relations"
+
+
+def _at(end: LiteralString) -> LiteralString:
+    """Relations with the entity at this end, from the heaviest on, until enough have evidence."""
+    return f"""
+            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, {end}, lightness, key)
+            WHERE r.workspace = $workspace AND r.{end} = key
+                AND r.lightness IS NOT NULL AND r.key IS NOT NULL
+                AND ($documents IS NULL OR EXISTS {{
+                    MATCH ()-[e:STATES]->() USING INDEX e:STATES(workspace, relation, chunk)
+                    WHERE e.workspace = $workspace AND e.relation = r.key
+                        AND e.chunk IS NOT NULL AND e.document IN $documents }})
+            RETURN r ORDER BY r.workspace, r.{end}, r.lightness, r.key LIMIT $limit
+            """
+
 
 # Per entity its relations, heaviest first, then by key.
-HEAVIEST: LiteralString = """
+HEAVIEST: LiteralString = f"""
     UNWIND $keys AS key
-    CALL (key) {
-        CALL (key) {
-            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
-            WHERE r.workspace = $workspace AND r.source = key
-                AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-            RETURN r ORDER BY r.workspace, r.source, r.lightness, r.key LIMIT $limit
-          UNION ALL
-            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
-            WHERE r.workspace = $workspace AND r.target = key
-                AND r.lightness IS NOT NULL AND r.key IS NOT NULL
-            RETURN r ORDER BY r.workspace, r.target, r.lightness, r.key LIMIT $limit
-        }
+    CALL (key) {{
+        CALL (key) {{ {_at("source")} UNION ALL {_at("target")} }}
         WITH r ORDER BY r.lightness, r.key LIMIT $limit
-        RETURN collect(r {.key, .source, .target, .lightness}) AS relations
-    }
+        RETURN {_SHOWN}
+    }}
+    RETURN key, relations
+    """
+# With few documents: what their chunks that mention the entity say about it.
+TOLD: LiteralString = f"""
+    UNWIND $keys AS key
+    CALL (key) {{
+        UNWIND $documents AS document
+        MATCH (c)-[m:MENTIONS]->() USING INDEX m:MENTIONS(workspace, entity, document)
+        WHERE m.workspace = $workspace AND m.entity = key AND m.document = document
+        MATCH (c)-[e:STATES]->() WHERE e.source = key OR e.target = key
+        WITH DISTINCT e.relation AS relation
+        MATCH ()-[r:RELATES {{workspace: $workspace, key: relation}}]->()
+        WITH r ORDER BY r.lightness, r.key LIMIT $limit
+        RETURN {_SHOWN}
+    }}
     RETURN key, relations
     """
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Keys: entities in the order in which they were reached, relations heaviest first."""
-
-    entities: list[str]
-    relations: list[str]
-    truncated: bool
+async def heaviest(
+    database: Database, workspace: str, keys: Sequence[str], *,
+    limit: int, documents: Sequence[str] | None = None,
+) -> dict[str, list[Row]]:  # fmt: skip
+    """Entity key -> key, source, target and lightness of its first `limit` relations."""
+    if not keys:
+        return {}
+    few = documents is not None and len(documents) <= FEW_DOCUMENTS
+    rows = await database.read(
+        TOLD if few else HEAVIEST, workspace=workspace, keys=unique(keys), limit=limit,
+        documents=None if documents is None else list(documents),
+    )  # fmt: skip
+    return {row["key"]: row["relations"] for row in rows}
 
 
 async def neighbourhood(
     database: Database, workspace: str, seeds: Sequence[str], *, depth: int, limit: int
-) -> Found:
-    """Entities level by level, those behind heavier relations first, and the relations among them.
-    A hub is read up to `limit` relations."""
-    found = dict.fromkeys(seeds[:limit])
-    truncated = len(seeds) > limit
-    seen: dict[str, Row] = {}
-    frontier = list(found)
-    for level in range(depth + 1):  # the last level finds relations, but no further entities
-        reached: dict[str, Row] = {}
-        for row in await _heaviest(database, workspace, frontier, limit=limit + 1):
-            truncated |= len(row["relations"]) > limit
-            reached |= {relation["key"]: relation for relation in row["relations"][:limit]}
-        seen |= reached
-        frontier = []
-        if level == depth:
-            break
-        for relation in sorted(reached.values(), key=_weight_then_key):
-            for end in (relation["source"], relation["target"]):
-                if end in found:
-                    continue
-                if len(found) == limit:
-                    truncated = True
-                    continue
-                found[end] = None
-                frontier.append(end)
-    inside = [one for one in seen.values() if {one["source"], one["target"]} <= found.keys()]
-    return Found(
-        list(found), [one["key"] for one in sorted(inside, key=_weight_then_key)], truncated
-    )
+) -> tuple[Walk[str], list[str]]:
+    """Entities and the keys of relations among them: one read per level. A hub is read up to
+    `limit` relations."""
+    walk = Walk(seeds, limit=limit)
+    for _ in range(depth):
+        walk.follow(await _edges(database, workspace, walk))
+    return walk, walk.end(await _edges(database, workspace, walk))
 
 
-async def _heaviest(
-    database: Database, workspace: str, keys: Sequence[str], *, limit: int
-) -> list[Row]:
-    if not keys:
-        return []
-    return await database.read(
-        HEAVIEST, workspace=workspace, keys=list(keys), limit=limit,
-    )  # fmt: skip
-
-
-def _weight_then_key(relation: Row) -> tuple[int, str]:
-    return relation["lightness"], relation["key"]
+async def _edges(database: Database, workspace: str, walk: Walk[str]) -> list[Edge[str]]:
+    found = await heaviest(database, workspace, walk.frontier, limit=walk.limit + 1)
+    walk.truncated |= any(len(relations) > walk.limit for relations in found.values())
+    return [
+        Edge(one["key"], one["source"], one["target"], -one["lightness"])
+        for relations in found.values()
+        for one in relations[: walk.limit]
+    ]

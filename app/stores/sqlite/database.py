@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from typing import TypeVar
 
-from app.errors import AppError, Invalid, Misconfigured, Unavailable
+from app.errors import Misconfigured, Unavailable
+from app.stores.refusals import check_schema, lone_surrogate
 
 SCHEMA = 1  # the newest file in migrations/sqlite
 READERS = 4
@@ -88,7 +89,7 @@ class SqliteDatabase:
                     "The graph database does not exist: run `python -m migrations`."
                 )
             self._write_connection = self._new_connection("")
-            _check_schema(self._write_connection)
+            check_schema(_schema(self._write_connection), SCHEMA)
             for _ in range(READERS):
                 self._idle.put(self._new_connection("query_only = on"))
 
@@ -138,22 +139,14 @@ class SqliteDatabase:
             connection.close()
 
 
-def _check_schema(connection: sqlite3.Connection) -> None:
+def _schema(connection: sqlite3.Connection) -> int:
     try:
         [found] = connection.execute("select max(number) from migrations").fetchone()
     except sqlite3.OperationalError as error:
         if "no such table" not in str(error):
             raise
         found = None
-    if (found or 0) < SCHEMA:
-        raise Misconfigured(
-            f"The graph database's schema is at {found or 0}, this version needs {SCHEMA}: "
-            "run `python -m migrations`."
-        )
-    if found > SCHEMA:
-        raise Misconfigured(
-            f"The graph database's schema is at {found}, newer than this version's {SCHEMA}."
-        )
+    return found or 0
 
 
 _REASONS = {
@@ -180,10 +173,8 @@ def _translated() -> Iterator[None]:
     """Foreign errors end here; a mistake in our SQL stays what it is, a bug."""
     try:
         yield
-    except AppError:
-        raise
     except UnicodeEncodeError as error:
-        raise Invalid("The text holds a lone surrogate, which is no character.") from error
+        raise lone_surrogate() from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", None)
         reason = None if code is None else _REASONS.get(code & 0xFF)

@@ -6,22 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from sqlite3 import Connection
 
-from app.domain import Document, Job, Plan, Revision, State, Status, Usage
-from app.errors import Conflict, Invalid, NotFound
+from app.domain import Document, Job, Plan, Revision, Status, Usage
 from app.ports import Filters
+from app.stores.filters import fields_of
+from app.stores.records import already_has, in_order, revision_json, revision_of
+from app.stores.refusals import no_document, still_visible
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_totals
-from app.stores.sqlite.filters import fields_of, select_matching
+from app.stores.sqlite.filters import select_matching
 from app.stores.sqlite.jobs import is_latest, open_job
-from app.stores.sqlite.rows import (
-    DOCUMENT,
-    document_of,
-    dump,
-    in_order,
-    listed,
-    revision_json,
-    revision_of,
-)
+from app.stores.sqlite.rows import DOCUMENT, document_of, listed
 
 _FROM = f"select {DOCUMENT} from documents d join jobs j on j.id = d.job_id"
 
@@ -37,11 +31,11 @@ class SqliteDocuments:
         def work(connection: Connection) -> Document:
             now = self._database.clock()
             known = self._find(connection, document_id)
-            if known is not None and (known.job.id == job.id or _has(known, revision)):
+            if known is not None and (known.job.id == job.id or already_has(known, revision)):
                 return known
             values = {
                 **self._bound(document_id), "job": job.id, "now": now,
-                "pending": _stored(revision),
+                "pending": revision_json(revision),
             }  # fmt: skip
             connection.execute(
                 "insert into documents (workspace, id, pending, job_id, created_at, updated_at)"
@@ -148,7 +142,7 @@ class SqliteDocuments:
                 " where workspace = :workspace and id = :document",
                 {
                     **self._bound(document_id), "now": self._database.clock(),
-                    "pending": _stored(replace(pending, text=text, title=title)),
+                    "pending": revision_json(replace(pending, text=text, title=title)),
                 },
             )  # fmt: skip
 
@@ -207,7 +201,7 @@ class SqliteDocuments:
                 values,
             ).fetchone()
             if visible is not None:
-                raise Conflict("The document's chunks must be retracted before it is removed.")
+                raise still_visible()
             if self._must_find(connection, document_id).live is not None:
                 add_totals(connection, self._workspace, documents=-1)
             for sql in _REMOVE:
@@ -242,7 +236,7 @@ class SqliteDocuments:
     def _must_find(self, connection: Connection, document_id: str) -> Document:
         document = self._find(connection, document_id)
         if document is None:
-            raise NotFound(f"There is no document {document_id}.")
+            raise no_document(document_id)
         return document
 
     def _pending(self, connection: Connection, document_id: str, job_id: str) -> Revision | None:
@@ -302,29 +296,3 @@ _REMOVE = (
     "update jobs set latest = 0"
     " where workspace = :workspace and document_id = :document and latest = 1",
 )
-
-
-def _stored(revision: Revision) -> str:
-    try:
-        return revision_json(revision)
-    except ValueError as error:
-        raise Invalid("Numbers in the metadata must be finite.") from error
-
-
-def _has(document: Document, revision: Revision) -> bool:
-    """Whether the document has, or is about to have, this revision anyway."""
-    if document.job.plan is not Plan.INGEST:
-        return False
-    if document.pending is not None:
-        return not document.job.state.final and _same(document.pending, revision)
-    settled = document.job.state not in (State.FAILED, State.CANCELLED)
-    return settled and document.live is not None and _same(document.live, revision)
-
-
-def _same(one: Revision, other: Revision) -> bool:
-    return _identity(one) == _identity(other)
-
-
-def _identity(revision: Revision) -> tuple[str, str, str, str]:
-    metadata = dict(sorted(revision.metadata.items()))
-    return revision.source, revision.name, revision.date, dump(metadata)

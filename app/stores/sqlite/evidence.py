@@ -8,48 +8,28 @@ computed from tallies of its rows (`app.folding`).
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Connection, Row
 
 from app.domain import relation_ends
-from app.folding import (
-    MAX_KEYWORDS,
-    AssertionRow,
-    EntityTally,
-    MentionRow,
-    add,
-    alias_keys,
-    collate,
-    ranked,
-)
-from app.stores.sqlite.rows import THOUSANDTHS, dump, extraction_of, listed
+from app.folding import AssertionRow, MentionRow, alias_keys, collate
+from app.stores.counts import EntityCount, RelationCount, tally_of
+from app.stores.records import dump, extraction_of, strength, thousandths
+from app.stores.sqlite.rows import listed
 
 AliasCount = tuple[str, str]  # alias key, entity key
 
 
-@dataclass(slots=True)
-class _Entity:
-    """An entity's counters while a transaction changes them."""
-
+@dataclass(slots=True, kw_only=True)
+class _Entity(EntityCount):
     seq: int
-    name: str  # as shown before
-    tally: EntityTally
-    mentions: int
-    described: int
-    abouts: int
-    degree: int
     mentions_before: int
 
 
-@dataclass(slots=True)
-class _Relation:
+@dataclass(slots=True, kw_only=True)
+class _Relation(RelationCount):
     seq: int
-    tally: dict[str, int]
-    weight: int
-    mentions: int
-    described: int
     mentions_before: int
 
 
@@ -89,7 +69,7 @@ def add_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) 
         [
             (
                 relations[row.key].seq, chunk["id"], chunk["seq"], chunk["document_id"], row.source,
-                row.target, row.description, dump(row.keywords), _thousandths(row.strength),
+                row.target, row.description, dump(row.keywords), thousandths(row.strength),
             )
             for chunk, _, assertions in collated
             for row in assertions
@@ -123,7 +103,7 @@ def take_evidence(connection: Connection, workspace: str, chunks: Sequence[Row])
         evidence.assertions.append(
             AssertionRow(
                 row["key"], row["source"], row["target"], row["description"],
-                tuple(json.loads(row["keywords"])), row["strength"] / THOUSANDTHS,
+                tuple(json.loads(row["keywords"])), strength(row["strength"]),
             )
         )  # fmt: skip
     _count(connection, workspace, evidence, -1)
@@ -161,11 +141,7 @@ def _count(
 ) -> tuple[dict[str, _Entity], dict[str, _Relation]]:
     entities = _entities(connection, workspace, [row.key for row in evidence.mentions])
     for mention in evidence.mentions:
-        entity = entities[mention.key]
-        entity.tally = entity.tally.plus(mention, sign)
-        entity.mentions += sign
-        entity.described += sign * bool(mention.description)
-        entity.abouts += sign * mention.about
+        entities[mention.key].count(mention, sign)
     keys = [row.key for row in evidence.assertions]
     relations = _relations(connection, workspace, keys, entities)
     for assertion in evidence.assertions:
@@ -174,12 +150,9 @@ def _count(
         if relation.mentions == absent:
             for end in relation_ends(assertion.key):
                 entities[end].degree += sign
-        relation.tally = add(relation.tally, assertion.keywords, sign)
-        relation.weight += sign * _thousandths(assertion.strength)
-        relation.mentions += sign
-        relation.described += sign * bool(assertion.description)
-    _put_entities(connection, entities.values(), sign)
-    _put_relations(connection, relations.values(), sign)
+        relation.count(assertion, sign)
+    _put_entities(connection, entities.values())
+    _put_relations(connection, relations.values())
     appeared = {"entities": _appeared(entities), "relations": _appeared(relations)}
     add_totals(connection, workspace, **appeared)
     _put_aliases(connection, workspace, evidence.aliases, entities, sign)
@@ -208,15 +181,17 @@ def _entities(connection: Connection, workspace: str, keys: Sequence[str]) -> di
     )
     return {
         row["key"]: _Entity(
-            row["seq"], row["name"],
-            EntityTally(
-                json.loads(row["names_tally"]), json.loads(row["kinds_tally"]),
-                json.loads(row["aliases_tally"]),
-            ),
-            row["mentions"], row["described"], row["abouts"], row["degree"], row["mentions"],
+            seq=row["seq"],
+            name=row["name"],
+            tally=tally_of(row),
+            mentions=row["mentions"],
+            described=row["described"],
+            abouts=row["abouts"],
+            degree=row["degree"],
+            mentions_before=row["mentions"],
         )
         for row in rows
-    }  # fmt: skip
+    }
 
 
 def _relations(
@@ -242,11 +217,15 @@ def _relations(
     )
     return {
         row["key"]: _Relation(
-            row["seq"], json.loads(row["keywords_tally"]), row["weight"], row["mentions"],
-            row["described"], row["mentions"],
+            seq=row["seq"],
+            tally=json.loads(row["keywords_tally"]),
+            weight=row["weight"],
+            mentions=row["mentions"],
+            described=row["described"],
+            mentions_before=row["mentions"],
         )
         for row in rows
-    }  # fmt: skip
+    }
 
 
 # --- writing -------------------------------------------------------------------------------------
@@ -256,14 +235,14 @@ def _relations(
 _TOUCH = """
     revision = revision + 1,
     evidenced = revision + 1,
-    shrunk = case when :sign < 0 then revision + 1 else shrunk end,
-    covered = case when :sign < 0 then 0 else covered end,
+    shrunk = case when :lost then revision + 1 else shrunk end,
+    covered = case when :lost then 0 else covered end,
     profile = case when :mentions = 0 then '' else profile end,
     digest = case when :mentions = 0 then '' else digest end
 """
 
 
-def _put_entities(connection: Connection, entities: Iterable[_Entity], sign: int) -> None:
+def _put_entities(connection: Connection, entities: Iterable[_Entity]) -> None:
     connection.executemany(
         "update entities set name = :name, kind = :kind, aliases = :aliases, words = :words,"
         " names_tally = :names, kinds_tally = :kinds, aliases_tally = :stated,"
@@ -271,10 +250,10 @@ def _put_entities(connection: Connection, entities: Iterable[_Entity], sign: int
         f" {_TOUCH} where seq = :seq",
         [
             {
-                "seq": one.seq, "sign": sign,
+                "seq": one.seq, "lost": one.lost,
                 "name": one.tally.name, "kind": one.tally.kind,
                 "aliases": dump(one.tally.shown_aliases),
-                "words": "\n".join((one.tally.name, *one.tally.shown_aliases)).casefold(),
+                "words": one.words,
                 "names": dump(one.tally.names), "kinds": dump(one.tally.kinds),
                 "stated": dump(one.tally.aliases), "mentions": one.mentions,
                 "described": one.described, "abouts": one.abouts, "degree": one.degree,
@@ -284,13 +263,13 @@ def _put_entities(connection: Connection, entities: Iterable[_Entity], sign: int
     )  # fmt: skip
 
 
-def _put_relations(connection: Connection, relations: Iterable[_Relation], sign: int) -> None:
+def _put_relations(connection: Connection, relations: Iterable[_Relation]) -> None:
     connection.executemany(
         "update relations set keywords = :keywords, keywords_tally = :tally, weight = :weight,"
         f" mentions = :mentions, described = :described, {_TOUCH} where seq = :seq",
         [
             {
-                "seq": one.seq, "sign": sign, "keywords": dump(ranked(one.tally, MAX_KEYWORDS)),
+                "seq": one.seq, "lost": one.lost, "keywords": dump(one.keywords),
                 "tally": dump(one.tally), "weight": one.weight, "mentions": one.mentions,
                 "described": one.described,
             }
@@ -320,9 +299,7 @@ def _note_renamed(connection: Connection, entities: Iterable[_Entity], touched: 
     """The indexed text of a relation has the names of its ends. Its evidence is what it was, so a
     profile that was up to date stays so; only the vector falls behind."""
     renamed = [
-        {"seq": one.seq, "touched": dump(sorted(touched))}
-        for one in entities
-        if one.name not in ("", one.tally.name) and one.mentions
+        {"seq": one.seq, "touched": dump(sorted(touched))} for one in entities if one.renamed
     ]
     for end in ("source", "target"):
         connection.executemany(
@@ -331,7 +308,3 @@ def _note_renamed(connection: Connection, entities: Iterable[_Entity], touched: 
             " and seq not in (select value from json_each(:touched))",
             renamed,
         )
-
-
-def _thousandths(strength: float) -> int:
-    return round(strength * THOUSANDTHS) if math.isfinite(strength) else 0

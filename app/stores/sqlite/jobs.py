@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from sqlite3 import Connection
 
 from app.domain import FIRST_STAGE, Failure, Job, State, Status
-from app.stores.sqlite.rows import dump
-
-GRACE_SECONDS = 5.0  # a fresh step is left to the queue for so long
+from app.stores.records import CANCELLED, GRACE_SECONDS, REPLACED, dump, failure_json
 
 
 def open_job(connection: Connection, workspace: str, job: Job, now: float) -> None:
@@ -21,8 +18,7 @@ def open_job(connection: Connection, workspace: str, job: Job, now: float) -> No
         values,
     ).fetchall()
     for row in running:
-        replaced = Failure("cancelled", "A later request for the document took over.", "", False)
-        close_job(connection, row["id"], State.CANCELLED, now, error=replaced)
+        close_job(connection, row["id"], State.CANCELLED, now, error=REPLACED)
     connection.execute(
         "update jobs set latest = 0"
         " where workspace = :workspace and document_id = :document and latest = 1",
@@ -60,7 +56,7 @@ def close_job(
 ) -> bool:
     """End a job that has not ended yet and drop its steps."""
     if state is State.CANCELLED and error is None:
-        error = Failure("cancelled", "The job was cancelled.", "", True)
+        error = CANCELLED
     status = Status.READY if state is State.DONE else Status.FAILED
     closed = connection.execute(
         "update jobs set state = :state, status = :status, updated_at = :now,"
@@ -69,7 +65,7 @@ def close_job(
         " where id = :id and state in ('queued', 'running')",
         {
             "id": job_id, "state": state, "status": status, "now": now,
-            "error": None if error is None else dump(asdict(error)),
+            "error": None if error is None else failure_json(error),
             "stage": "" if error is None else error.stage,
         },
     ).rowcount  # fmt: skip

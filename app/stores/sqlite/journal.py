@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
-from app.errors import NotFound
+from app.stores.records import worker_lost
+from app.stores.refusals import no_job
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.jobs import add_step, close_job
 from app.stores.sqlite.rows import JOB, job_of
@@ -35,7 +36,7 @@ class SqliteJournal:
             {"id": job_id, "workspace": workspace},
         )
         if not rows:
-            raise NotFound(f"There is no job {job_id}.")
+            raise no_job(job_id)
         return job_of(rows[0])
 
     async def jobs(
@@ -64,9 +65,8 @@ class SqliteJournal:
             if row is None or row["ready_at"] > now:
                 return None
             if row["tries"] >= tries:
-                message = f"The worker was lost {row['tries']} times during this step."
-                failure = Failure("worker_lost", message, row["stage"], True)
-                close_job(connection, row["job_id"], State.FAILED, now, error=failure)
+                lost = worker_lost(row["tries"], row["stage"])
+                close_job(connection, row["job_id"], State.FAILED, now, error=lost)
                 return None
             return _claim(connection, row, now, lease)
 

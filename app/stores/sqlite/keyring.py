@@ -6,9 +6,9 @@ import json
 from sqlite3 import Connection, IntegrityError, Row
 
 from app.domain import ApiKey, Scope
-from app.errors import Conflict
+from app.stores.records import dump
+from app.stores.refusals import same_secret
 from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.rows import dump
 
 _COLUMNS = "id, digest, scope, workspaces, label, created_at"
 
@@ -41,7 +41,7 @@ class SqliteKeyring:
                     },
                 )  # fmt: skip
             except IntegrityError as error:
-                raise Conflict("There is already a key with this secret.") from error
+                raise same_secret() from error
 
         await self._database.write(work, durable=True)
 

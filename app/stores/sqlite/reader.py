@@ -20,20 +20,22 @@ from app.domain import (
     Stats,
     Subgraph,
 )
+from app.stores.records import dump, in_order, relation_name, unique
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.rows import (
     CHUNK,
+    ENDS,
     ENTITY,
+    EVIDENCE,
     RELATION,
+    TABLES,
     chunk_of,
     entity_of,
-    in_order,
     listed,
     relation_of,
 )
 from app.stores.sqlite.walk import heaviest, neighbourhood
 
-_ENDS = "cross join entities s on s.seq = r.source cross join entities t on t.seq = r.target"
 _ENTITIES = (
     f"select e.seq, {ENTITY}, e.covered, e.described"
     " from json_each(:keys) k cross join entities e"
@@ -41,7 +43,7 @@ _ENTITIES = (
 )
 _RELATIONS = (
     f"select {RELATION}, r.covered, r.described from json_each(:keys) k cross join relations r"
-    f" {_ENDS} where r.workspace = :workspace and r.key = k.value and r.mentions > 0"
+    f" {ENDS} where r.workspace = :workspace and r.key = k.value and r.mentions > 0"
 )
 
 
@@ -108,7 +110,7 @@ class SqliteGraphReader:
             )
             for row in by_alias:
                 found.setdefault(row["alias"], entity_of(row))
-            return {key: found[key] for key in dict.fromkeys(keys) if key in found}
+            return {key: found[key] for key in unique(keys) if key in found}
 
         return await self._database.read(work)
 
@@ -245,7 +247,8 @@ class SqliteGraphReader:
 
         def work(connection: Connection) -> list[Evidence]:
             found: dict[Ref, Evidence] = {}
-            for kind, (sql, table, column) in _EVIDENCE.items():
+            for kind, (table, column) in EVIDENCE.items():
+                sql = _ENTITIES if kind is Kind.ENTITY else _RELATIONS
                 keys = [ref.key for ref in refs if ref.kind is kind]
                 for row in self._by_key(connection, sql, keys):
                     rows = connection.execute(
@@ -278,12 +281,11 @@ class SqliteGraphReader:
     async def supported(self, kind: Kind, documents: Sequence[str], *, limit: int) -> list[str]:
         if kind is Kind.CHUNK:
             return []
-        _, table, column = _EVIDENCE[kind]
-        owner = "entities" if kind is Kind.ENTITY else "relations"
+        table, column = EVIDENCE[kind]
         # Chunks that are not visible have no evidence rows.
         rows = await self._database.rows(
             f"select distinct x.key from json_each(:keys) k cross join chunks c"
-            f" cross join {table} m cross join {owner} x"
+            f" cross join {table} m cross join {TABLES[kind]} x"
             " where c.workspace = :workspace and c.document_id = k.value and m.chunk = c.seq"
             f" and x.seq = m.{column} limit :limit",
             {**self._with(documents), "limit": limit},
@@ -291,11 +293,21 @@ class SqliteGraphReader:
         return sorted(row["key"] for row in rows)
 
     async def subgraph(self, keys: Sequence[str], *, depth: int, limit: int) -> Subgraph:
-        return await self._database.read(
-            lambda connection: neighbourhood(
-                connection, self._workspace, keys, depth=depth, limit=limit
+        def work(connection: Connection) -> Subgraph:
+            seeds = [row["seq"] for row in self._by_key(connection, _ENTITIES, keys)]
+            walk, relations = neighbourhood(connection, seeds, depth=depth, limit=limit)
+            entities = connection.execute(
+                f"select {ENTITY} from json_each(:seqs) k cross join entities e"
+                " where e.seq = k.value order by k.key",
+                {"seqs": dump(list(walk.found))},
             )
-        )
+            return Subgraph(
+                tuple(map(entity_of, entities)),
+                tuple(map(relation_of, self._by_key(connection, _RELATIONS, relations))),
+                walk.truncated,
+            )
+
+        return await self._database.read(work)
 
     # --- inside a transaction --------------------------------------------------------------------
 
@@ -306,10 +318,6 @@ class SqliteGraphReader:
         return in_order(connection.execute(sql, self._with(keys)).fetchall(), keys, by="key")
 
 
-_EVIDENCE = {
-    Kind.ENTITY: (_ENTITIES, "mentions", "entity"),
-    Kind.RELATION: (_RELATIONS, "assertions", "relation"),
-}
 _ABOUT = "indexed by mentions_about where entity = ? and about = 1"
 _MENTIONS = (
     "select m.chunk_id, m.document_id, m.name, m.kind, m.description"
@@ -336,4 +344,6 @@ def _among(documents: Sequence[str] | None) -> Callable[[Iterable[Row]], Iterato
 
 
 def _name(row: Row) -> str:
-    return row["name"] if "name" in row.keys() else f"{row['source_name']} → {row['target_name']}"  # noqa: SIM118  (a Row has no `in` by name)
+    if "name" in row.keys():  # noqa: SIM118  (a Row has no `in` by name)
+        return str(row["name"])
+    return relation_name(row["source_name"], row["target_name"])

@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
 from app.domain import Chunk, Extraction, Kind, Mark, Plan, Profile, Ref, Stale
+from app.stores.records import dump, extraction_json, extraction_of
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_evidence, add_totals, take_evidence
 from app.stores.sqlite.jobs import is_latest
-from app.stores.sqlite.rows import CHUNK, chunk_of, dump, extraction_json, extraction_of, listed
-
-TABLES = {Kind.ENTITY: "entities", Kind.RELATION: "relations"}
-_EVIDENCE = {Kind.ENTITY: ("mentions", "entity"), Kind.RELATION: ("assertions", "relation")}
+from app.stores.sqlite.rows import CHUNK, EVIDENCE, TABLES, chunk_of, listed
 
 # Of the chunks that a call names, those of the document.
 _NAMED = (
@@ -333,7 +331,7 @@ _FORGET = {
 
 def _supported(kind: Kind, stale: str, more: str = "") -> str:
     """Entities or relations with evidence in the document's visible chunks."""
-    evidence, column = _EVIDENCE[kind]
+    evidence, column = EVIDENCE[kind]
     return (
         "select distinct x.key as key, x.mentions = 0 as gone"
         f" from chunks c cross join {evidence} m cross join {TABLES[kind]} x"
