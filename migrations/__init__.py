@@ -34,8 +34,9 @@ class Migration:
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
-async def migrate(url: str, *, user: str = "", password: str = "") -> list[str]:
+async def migrate(url: str, *, user: str = "", password: str = "", database: str = "") -> list[str]:
     """Bring the graph store up to date; returns the names of the files applied now, in order.
+    `database` names one of a Neo4j server; without it, its default is meant.
 
     Raises `Misconfigured` for a scheme without migrations, for a file that changed after it was
     applied and for a store that is newer than this version; `Unavailable` if it cannot be reached.
@@ -46,7 +47,7 @@ async def migrate(url: str, *, user: str = "", password: str = "") -> list[str]:
     if scheme.partition("+")[0] in NEO4J_SCHEMES:
         from migrations import neo4j  # noqa: PLC0415  (the driver takes most of a second to import)
 
-        return await neo4j.migrate(url, user, password)
+        return await neo4j.migrate(url, user, password, database)
     raise Misconfigured(f"No graph store is known for the URL scheme '{scheme}'.")
 
 

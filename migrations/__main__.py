@@ -18,6 +18,7 @@ def main() -> int:
                 settings.graph_url,
                 user=settings.graph_user,
                 password=settings.graph_password.get_secret_value(),
+                database=settings.graph_database,
             )
         )
     except AppError as error:

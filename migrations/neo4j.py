@@ -25,42 +25,51 @@ from migrations import Migration, files, pending
 
 INDEX_SECONDS = 600  # how long to wait until new indexes are filled
 LOCK_TRIES = 5
+NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 LOCK_CONSTRAINT = (
     "CREATE CONSTRAINT schema_lock IF NOT EXISTS FOR (n:SchemaLock) REQUIRE n.id IS UNIQUE"
 )
 
 
-async def migrate(url: str, user: str, password: str) -> list[str]:
-    """Names of the files applied now, in order. Raises `Misconfigured` or `Unavailable`."""
+async def migrate(url: str, user: str, password: str, database: str = "") -> list[str]:
+    """Names of the files applied now, in order. Raises `Misconfigured` or `Unavailable`. Without a
+    name of a database: in the server's default one."""
+    name = database or None
     known = files(Path(__file__).parent / "neo4j", ".cypher")
     try:
         driver = AsyncGraphDatabase.driver(
             url, auth=(user, password), notifications_min_severity=NotificationMinimumSeverity.OFF
         )
         async with driver:
-            await _make_lock(driver)
-            async with driver.session() as session, await session.begin_transaction() as locked:
+            await _make_lock(driver, name)
+            async with (
+                driver.session(database=name) as session,
+                await session.begin_transaction() as locked,
+            ):
                 await locked.run("MERGE (n:SchemaLock {id: 1}) SET n.taken = timestamp()")
                 todo = pending(known, await _applied(locked))
                 for migration in todo:
-                    await _apply(driver, locked, migration)
+                    await _apply(driver, name, locked, migration)
                 await locked.commit()
             return [migration.name for migration in todo]
     except (AuthError, ConfigurationError) as error:
         raise Misconfigured(f"Neo4j refuses the connection: {_brief(error)}.") from error
     except (DriverError, Neo4jError, OSError) as error:
+        if getattr(error, "code", None) == NO_DATABASE:
+            raise Misconfigured("Neo4j has no database of the configured name.") from error
         raise Unavailable(f"Neo4j cannot be migrated: {_brief(error)}.") from error
 
 
-async def _make_lock(driver: AsyncDriver) -> None:
+async def _make_lock(driver: AsyncDriver, name: str | None) -> None:
     """Starters that make the constraint at the same moment may deadlock or see it half made."""
     for attempt in range(1, LOCK_TRIES + 1):
         try:
-            await driver.execute_query(LOCK_CONSTRAINT)
+            await driver.execute_query(LOCK_CONSTRAINT, database_=name)
             return
         except Neo4jError as error:
-            if isinstance(error, AuthError) or attempt == LOCK_TRIES:
+            final = isinstance(error, AuthError) or error.code == NO_DATABASE
+            if final or attempt == LOCK_TRIES:
                 raise
             await asyncio.sleep(0.2 * attempt)
 
@@ -70,10 +79,14 @@ async def _applied(locked: AsyncTransaction) -> dict[int, str]:
     return {row["number"]: row["sum"] for row in await result.data()}
 
 
-async def _apply(driver: AsyncDriver, locked: AsyncTransaction, migration: Migration) -> None:
+async def _apply(
+    driver: AsyncDriver, name: str | None, locked: AsyncTransaction, migration: Migration
+) -> None:
     for statement in statements(migration.text):
-        await driver.execute_query(statement)
-    await driver.execute_query("CALL db.awaitIndexes($seconds)", seconds=INDEX_SECONDS)
+        await driver.execute_query(statement, database_=name)
+    await driver.execute_query(
+        "CALL db.awaitIndexes($seconds)", seconds=INDEX_SECONDS, database_=name
+    )
     await locked.run(
         "MERGE (m:Migration {number: $number})"
         " SET m.name = $name, m.checksum = $checksum, m.applied_at = datetime()",

@@ -59,6 +59,7 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
             settings.graph_url,
             settings.graph_user or "neo4j",
             settings.graph_password.get_secret_value(),
+            settings.graph_database,
         )
     )
     return Graph(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import asyncio
+import importlib
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -72,6 +73,19 @@ async def test_a_server_that_refuses_or_is_away_is_told_apart(neo4j: Server) -> 
         await migrate("bolt://127.0.0.1:1", user="neo4j", password="any")
 
 
+async def test_a_database_is_chosen_by_its_name(neo4j: Server, database: Database) -> None:
+    known = {"user": neo4j.user, "password": neo4j.password}
+    assert await migrate(neo4j.url, **known, database="neo4j") == []
+    with pytest.raises(Misconfigured, match="no database"):
+        await migrate(neo4j.url, **known, database="elsewhere")
+    async with open_database(neo4j.url, neo4j.user, neo4j.password, "neo4j") as opened:
+        assert await opened.read("CALL db.info() YIELD name RETURN name") == [{"name": "neo4j"}]
+        await opened.transaction(lambda tx: tx.run("RETURN 1 AS one"))
+    with pytest.raises(Misconfigured, match="no database"):
+        async with open_database(neo4j.url, neo4j.user, neo4j.password, "elsewhere"):
+            pass
+
+
 async def test_a_schema_that_is_behind_or_ahead_stops_the_start(
     neo4j: Server, database: Database
 ) -> None:
@@ -129,16 +143,28 @@ def statements() -> Iterator[tuple[str, str]]:
     verbs = ("MATCH ", "OPTIONAL ", "UNWIND ", "MERGE ", "CALL ", "RETURN ")
     for path in sorted(folder.glob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
-        templates = {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
+        parts = {id(part) for n in nodes if isinstance(n, ast.JoinedStr) for part in n.values}
         for node in nodes:
-            if not isinstance(node, ast.Constant) or id(node) in templates:
+            if id(node) in parts or not isinstance(node, ast.Constant | ast.JoinedStr):
                 continue
-            if isinstance(node.value, str) and node.value.lstrip().startswith(verbs):
-                yield f"{path.name}:{node.lineno}", node.value
+            text = value_of(node, f"app.stores.neo4j.{path.stem}")
+            if isinstance(text, str) and text.lstrip().startswith(verbs):
+                yield f"{path.name}:{node.lineno}", text
     for kind in (Kind.ENTITY, Kind.RELATION):
         for order in ("chunk", "described", "about")[: 3 if kind is Kind.ENTITY else 2]:
             yield f"{kind} {order}", in_order(kind, cast(Any, order))
             yield f"{kind} {order} by document", by_document(kind, cast(Any, order))
+
+
+def value_of(node: ast.Constant | ast.JoinedStr, module: str) -> object:
+    """None for a template that a function fills in."""
+    if isinstance(node, ast.Constant):
+        return node.value
+    code = compile(ast.Expression(node), module, "eval")
+    try:
+        return eval(code, vars(importlib.import_module(module)))
+    except NameError:
+        return None
 
 
 def operators(plan: dict[str, Any]) -> Iterator[tuple[str, str]]:

@@ -26,7 +26,8 @@ from neo4j.exceptions import (
     Neo4jError,
 )
 
-from app.errors import AppError, Invalid, Misconfigured, Unavailable
+from app.errors import Misconfigured, Unavailable
+from app.stores.refusals import check_schema, lone_surrogate
 
 log = logging.getLogger("heliograph.neo4j")
 
@@ -35,6 +36,7 @@ TIMEOUT = 60.0  # seconds that a transaction may take on the server
 RETRY_SECONDS = 30.0  # how long the driver repeats a transaction after transient errors
 VANISHED = "Neo.ClientError.Statement.EntityNotFound"
 VANISHED_TRIES = 8
+NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 T = TypeVar("T")
 Row = dict[str, Any]  # what the driver returns is untyped; `rows` turns it into domain types
@@ -54,8 +56,10 @@ class Transaction:
 class Database:
     """A connection pool to one database. All processes may write at the same time."""
 
-    def __init__(self, driver: AsyncDriver) -> None:
+    def __init__(self, driver: AsyncDriver, name: str = "") -> None:
+        """Without a name: the server's default database."""
         self._driver = driver
+        self._name = name or None
 
     async def read(self, query: LiteralString, **parameters: object) -> list[Row]:
         return await self._execute(query, parameters, RoutingControl.READ)
@@ -74,7 +78,7 @@ class Database:
         with _translated():
             for attempt in range(1, VANISHED_TRIES + 1):
                 try:
-                    async with self._driver.session() as session:
+                    async with self._driver.session(database=self._name) as session:
                         return await session.execute_write(run)
                 except ClientError as error:
                     await _again_if_vanished(error, attempt)
@@ -94,7 +98,7 @@ class Database:
                 try:
                     return await self._driver.execute_query(
                         Query(query, timeout=TIMEOUT), parameters,
-                        routing_=routing, result_transformer_=_data,
+                        routing_=routing, database_=self._name, result_transformer_=_data,
                     )  # fmt: skip
                 except ClientError as error:
                     await _again_if_vanished(error, attempt)
@@ -102,11 +106,15 @@ class Database:
 
 
 @asynccontextmanager
-async def open_database(url: str, user: str, password: str) -> AsyncIterator[Database]:
-    """Connects and checks the schema: `Misconfigured` if it is not this version's."""
+async def open_database(
+    url: str, user: str, password: str, name: str = ""
+) -> AsyncIterator[Database]:
+    """Connects and checks the schema: `Misconfigured` if it is not this version's, or if there is
+    no database of this name. Without a name: the server's default database."""
     async with connect(url, user, password) as driver:
-        database = Database(driver)
-        await _check_schema(database)
+        database = Database(driver, name)
+        [row] = await database.read("MATCH (m:Migration) RETURN max(m.number) AS version")
+        check_schema(row["version"] or 0, SCHEMA_VERSION)
         yield database
 
 
@@ -131,21 +139,6 @@ async def connect(url: str, user: str, password: str) -> AsyncIterator[AsyncDriv
         yield driver
 
 
-async def _check_schema(database: Database) -> None:
-    [row] = await database.read("MATCH (m:Migration) RETURN max(m.number) AS version")
-    version = row["version"] or 0
-    if version < SCHEMA_VERSION:
-        raise Misconfigured(
-            f"The Neo4j schema is at {version}, this version needs {SCHEMA_VERSION}: "
-            "run `python -m migrations`."
-        )
-    if version > SCHEMA_VERSION:
-        raise Misconfigured(
-            f"The Neo4j schema is at {version}, this version knows {SCHEMA_VERSION}: "
-            "it was written by a newer version."
-        )
-
-
 async def _data(result: AsyncResult) -> list[Row]:
     return await result.data()
 
@@ -164,13 +157,13 @@ def _translated() -> Iterator[None]:
     """The border: nothing of the driver's gets past it."""
     try:
         yield
-    except AppError:
-        raise
     except UnicodeEncodeError as error:
-        raise Invalid("The text holds a lone surrogate, which is no character.") from error
+        raise lone_surrogate() from error
     except (AuthError, ConfigurationError) as error:
         raise Misconfigured(f"Neo4j refuses the connection: {_brief(error)}") from error
     except (DriverError, Neo4jError, OSError) as error:
+        if getattr(error, "code", None) == NO_DATABASE:
+            raise Misconfigured("Neo4j has no database of the configured name.") from error
         if isinstance(error, ClientError):  # a statement of ours is wrong: a bug, not an outage
             raise
         raise Unavailable(f"Neo4j is not available: {_brief(error)}") from error
