@@ -94,7 +94,8 @@ def _occupation() -> re.Pattern[str]:
 
 @dataclass(frozen=True, slots=True)
 class Subjects:
-    """Names that a chunk is about, and for each further names of the same thing."""
+    """Names of the things that a chunk is about, and further names of each. Those are aliases and
+    no things of their own: the graph shows one node, and look-ups by alias find it."""
 
     about: tuple[str, ...] = ()
     aliases: tuple[tuple[str, tuple[str, ...]], ...] = ()  # names with their aliases
@@ -123,22 +124,28 @@ def naming_title(name: str, parsed_title: str) -> str:
 
 def subjects(title: str, headings: Sequence[str], text: str) -> Subjects:
     """A usable title and innermost heading, else the subject of the first sentence; never both."""
-    given = [*_usable(title), *next((u for h in reversed(headings) if (u := _usable(h))), [])]
-    if given:
-        return Subjects(_distinct(given))
-    return _derived(text[:HEAD])
+    heading = next((names for h in reversed(headings) if (names := _usable(h))), [])
+    given = [names for names in (_usable(title), heading) if names]
+    if not given:
+        return _derived(text[:HEAD])
+    aliases = {name: tuple(shorter) for name, *shorter in given if shorter}
+    return Subjects(_distinct(name for name, *_ in given), tuple(aliases.items()))
 
 
 def about(extraction: Extraction, title: str, headings: Sequence[str], text: str) -> Extraction:
-    """The extraction with the names that the chunk is about, and their aliases, added."""
+    """The extraction with the names that the chunk is about, and their aliases, added. What the
+    extraction calls by another name, with this one as an alias, keeps that name."""
     found = subjects(title, headings, text)
     if not found.about:
         return extraction
+    known = {key(alias): one.name for one in extraction.entities for alias in one.aliases}
+    known |= {key(one.name): one.name for one in extraction.entities}
+    called = {name: known.get(key(name), name) for name in found.about}
     entities = (
         *extraction.entities,
-        *(EntityMention(name, "", "", aliases) for name, aliases in found.aliases),
+        *(EntityMention(called[name], "", "", aliases) for name, aliases in found.aliases),
     )
-    names = _distinct([*extraction.about, *found.about])
+    names = _distinct([*extraction.about, *called.values()])
     return replace(extraction, entities=entities, about=names)
 
 
@@ -278,7 +285,7 @@ def _with_aliases(name: str, phrase: str, first: str, second: str) -> Subjects:
     verb = ENGLISH_VERB.search(first)
     found += _named_elsewhere(f"{first} {second}", first[: verb.start()] if verb else "")
     aliases = tuple(alias for alias in _distinct(found) if key(alias) != key(name))
-    return Subjects((name, *aliases), ((name, aliases),) if aliases else ())
+    return Subjects((name,), ((name, aliases),) if aliases else ())
 
 
 def _joined(name: str, after: str) -> list[str]:

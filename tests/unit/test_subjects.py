@@ -52,7 +52,7 @@ def test_a_bare_file_name_does_not_name_what_a_document_is_about(
     ("title", "headings", "expected"),
     [
         ("Lake Inari", (), ("Lake Inari",)),
-        ("Emma (novel)", (), ("Emma (novel)", "Emma")),
+        ("Emma (novel)", (), ("Emma (novel)",)),
         ("annual_report_2023.pdf", (), ()),
         ("20260105_1100", (), ()),
         ("2023", (), ()),
@@ -155,14 +155,21 @@ def test_places_get_no_shortened_names() -> None:
     assert found.aliases == ()
 
 
+def test_the_name_without_its_bracket_is_an_alias() -> None:
+    assert subjects("Emma (novel)", (), "").aliases == (("Emma (novel)", ("Emma",)),)
+
+
+def test_what_the_extraction_calls_otherwise_keeps_its_name() -> None:
+    said = Extraction((EntityMention("Emma", "work", "A novel.", ("Emma (novel)",)),))
+    [row], _ = collate(about(said, "Emma (novel)", (), "It is a novel."))
+    assert (row.key, row.about, row.description) == ("emma", True, "A novel.")
+    assert "Emma (novel)" in row.aliases
+
+
 def test_about_adds_the_names_to_what_the_chunk_says_already() -> None:
     said = Extraction((EntityMention("lake inari", "location", "A lake."),), model="m")
-    mentions, _ = collate(about(said, "Lake Inari (Finland)", (), "It is large."))
-    by_key = {row.key: row for row in mentions}
-    assert by_key["lake inari"].about
-    assert by_key["lake inari"].kind == "location"
-    assert by_key["lake inari"].description == "A lake."
-    assert by_key["lake inari finland"].about
+    [row], _ = collate(about(said, "Lake Inari", (), "It is large."))
+    assert (row.about, row.kind, row.description) == (True, "location", "A lake.")
 
 
 def test_about_leaves_an_extraction_without_subject_as_it_is() -> None:
