@@ -3,6 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 SHELL := /bin/bash
+COMPOSE ?= $(shell command -v docker-compose || echo docker compose)
 .DEFAULT_GOAL := help
 
 $(VENV)/bin/python:
@@ -55,7 +56,9 @@ evaluate: $(VENV)/.dev ## retrieval and extraction on the evaluation data (HELIO
 
 docker: $(VENV)/.dev ## check Dockerfile and compose file without a daemon
 	@$(BIN)/hadolint Dockerfile
-	@docker-compose --env-file .env.example config -q
+	@folder=$$(mktemp -d) && trap 'rm -r "$$folder"' EXIT && cp docker-compose.yml "$$folder" \
+	  && sed -E 's/^# (NEO4J_PASSWORD|QDRANT_API_KEY)=/\1=unused/' .env.example >"$$folder/.env" \
+	  && cd "$$folder" && $(COMPOSE) config --quiet
 
 lock: $(VENV)/.dev ## resolve the dependencies again into hashed requirements
 	@$(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
