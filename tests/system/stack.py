@@ -23,6 +23,8 @@ PATIENCE = 120.0  # seconds for a start or for a document on a busy machine
 class Service:
     """A running service and the calls that tests make of it."""
 
+    pid = 0  # of the one process, where it is one
+
     def __init__(self, url: str, log: Path, headers: Mapping[str, str] | None = None) -> None:
         self.url, self.log = url, log
         self.http = httpx.Client(base_url=url, timeout=PATIENCE, headers=dict(headers or {}))
@@ -89,6 +91,11 @@ class Service:
                 return found
             params["cursor"] = page["next"]
 
+    def cpu_seconds(self) -> float:
+        """Spent by the process so far."""
+        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
     def tail(self) -> str:
         return self.log.read_text(errors="replace")[-3000:] if self.log.exists() else ""
 
@@ -104,6 +111,7 @@ def embedded(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
     log = folder / "service.log"
     with _process([sys.executable, "-m", "workers.standalone"], env, log) as process:
         with closing(Service(f"http://127.0.0.1:{port}", log)) as service:
+            service.pid = process.pid
             _wait_up(service, process)
             yield service
         process.send_signal(signal.SIGINT)
