@@ -2,7 +2,7 @@
 
 import ipaddress
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -10,6 +10,7 @@ from fastapi import Depends, Header, Path, Request
 from fastapi.security import APIKeyHeader, HTTPAuthorizationCredentials, HTTPBearer
 
 from app.api.auth import Gate
+from app.api.budget import Budget
 from app.api.requests import SLASH
 from app.domain import ApiKey, Scope
 from app.errors import AppError, Forbidden, Invalid, Unauthenticated, Unavailable
@@ -29,6 +30,7 @@ class Deployment:
     services: Services
     metrics: Metrics
     gate: Gate
+    uploads: Budget = field(default_factory=Budget)
 
 
 @dataclass(frozen=True, slots=True)

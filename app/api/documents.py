@@ -94,10 +94,12 @@ async def upload_documents(
     """Files as a form or text as JSON. All are checked before any is stored; the answer comes when
     they are stored, and their ingestion goes on behind it. The same bytes are one document, unless
     you give ids of your own."""
-    checked = await uploads.read(request, workspace.name, deployed.settings)
-    accepted = await ingestion.store(
-        deployed.services, workspace, checked, key=idempotency_key or "", now=time.time()
-    )
+    async with uploads.received(
+        request, workspace.name, deployed.settings, deployed.uploads
+    ) as checked:
+        accepted = await ingestion.store(
+            deployed.services, workspace, checked, key=idempotency_key or "", now=time.time()
+        )
     new = {one.document.id for one in accepted if one.new}
     deployed.metrics.documents.inc(len(new))
     deployed.metrics.bytes.inc(sum(len(one.data) for one in checked if one.id in new))
@@ -121,10 +123,13 @@ async def estimate_upload(
     request: Request, workspace: Readable, deployed: Deployed
 ) -> estimates.EstimateBody:
     """Takes what `POST /documents` takes and stores nothing."""
-    checked = await uploads.read(request, workspace.name, deployed.settings)
-    return await asyncio.to_thread(
-        estimates.estimate, checked, workspace.options, deployed.services.models, deployed.settings
-    )
+    async with uploads.received(
+        request, workspace.name, deployed.settings, deployed.uploads
+    ) as checked:
+        return await asyncio.to_thread(
+            estimates.estimate, checked, workspace.options, deployed.services.models,
+            deployed.settings,
+        )  # fmt: skip
 
 
 @router.get("/documents", summary="List documents", responses=responses(400, 401, 403, 422, 503))

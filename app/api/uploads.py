@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 from typing import Annotated, Any, TypeVar
@@ -17,6 +18,7 @@ from pydantic import Field, ValidationError
 from starlette.datastructures import FormData, UploadFile
 from starlette.formparsers import MultiPartException, MultiPartParser
 
+from app.api.budget import Budget
 from app.api.fields import (
     MAX_NAME,
     Body,
@@ -90,19 +92,39 @@ class UnsupportedContentType(AppError):
     status, code, title = 415, "unsupported_content_type", "Unsupported content type"
 
 
-async def read(request: Request, workspace: str, settings: Settings) -> list[Upload]:
-    """All documents of the request. Errors name the first that is wrong; nothing is stored here."""
+@asynccontextmanager
+async def received(
+    request: Request, workspace: str, settings: Settings, budget: Budget
+) -> AsyncIterator[list[Upload]]:
+    """All documents of the request, whose bytes count against the budget until the context ends.
+    Errors name the first that is wrong; nothing is stored here."""
     kind = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if kind == "multipart/form-data":
-        uploads = await _of_form(request, workspace, settings)
+        form = await _form(request, settings.max_documents_per_request)  # large files lie on disk
+        try:
+            async with budget.hold(_size(form)):
+                yield _distinct(await _of_fields(form, workspace, settings))
+        finally:
+            await form.close()
     elif kind == "application/json" or kind.endswith("+json"):
-        uploads = _of_json(await request.body(), workspace, settings)
+        # The body and the texts read from it are there at the same time.
+        async with budget.hold(2 * _declared(request, settings)):
+            yield _distinct(_of_json(await request.body(), workspace, settings))
     else:
         raise UnsupportedContentType(
             "Send files as multipart/form-data or text as application/json, "
             f"not {kind[:80] or 'an unnamed type'}."
         )
-    return _distinct(uploads)
+
+
+def _size(form: FormData) -> int:
+    return sum(one.size or 0 for one in form.getlist("files") if isinstance(one, UploadFile))
+
+
+def _declared(request: Request, settings: Settings) -> int:
+    """Length of the body as far as the client tells it."""
+    length = request.headers.get("content-length", "")
+    return int(length) if length.isdecimal() else settings.max_upload_bytes
 
 
 def _distinct(uploads: Sequence[Upload]) -> list[Upload]:
@@ -157,14 +179,6 @@ def _of_text(body: TextBody, place: str, workspace: str) -> Upload:
 
 
 # --- forms ---------------------------------------------------------------------------------------
-
-
-async def _of_form(request: Request, workspace: str, settings: Settings) -> list[Upload]:
-    form = await _form(request, settings.max_documents_per_request)
-    try:
-        return await _of_fields(form, workspace, settings)
-    finally:
-        await form.close()
 
 
 async def _form(request: Request, most: int) -> FormData:
