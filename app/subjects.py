@@ -24,7 +24,9 @@ HEAD = 1200  # characters of a chunk that can matter
 
 NUMBERING = re.compile(
     r"^(?:(?:chapter|section|part|appendix|article|kapitel|chapitre|capítulo|teil|stave|book|slide"
-    r"|sheet|page)\s+(?:[0-9]+|[ivxlc]+)\b[.:)\s–—-]*|(?:[0-9]+\.)*[0-9]+[.)]?\s+|[IVXLC]+\.\s+)",
+    r"|sheet|page)\s+(?:[0-9]+|[ivxlc]+|one|two|three|four|five|six|seven|eight|nine|ten)\b"
+    r"[.:)\s–—-]*|(?:[0-9]+\.)*[0-9]+[.)]?\s+|[IVXLC]+\.\s+"
+    r"|第[0-9〇零一二三四五六七八九十百]+[回章节節卷部篇]\s*)",
     re.IGNORECASE,
 )
 CONVERTED = re.compile(r"^microsoft (?:word|powerpoint|excel) ?- ?", re.IGNORECASE)

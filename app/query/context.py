@@ -7,6 +7,7 @@ whole, and never less than half of it where there are any.
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -27,9 +28,12 @@ from app.domain import (
     ScoredRelation,
     Source,
 )
+from app.errors import AppError
 from app.ports import Models, Tokenizer, Workspace
 from app.query.found import Found
 from app.query.ranking import fuse
+
+log = logging.getLogger("heliograph.query")
 
 T = TypeVar("T")
 
@@ -49,9 +53,14 @@ class Cut:
     shortened: int = 0
 
 
-async def pack(
-    workspace: Workspace, models: Models, question: Question, found: Found
-) -> tuple[Context, Cut]:
+@dataclass(frozen=True, slots=True)
+class Packed:
+    context: Context
+    cut: Cut
+    reranked: str  # yes | no | why the reranker was left out
+
+
+async def pack(workspace: Workspace, models: Models, question: Question, found: Found) -> Packed:
     chunk_hits = found.chunks[: question.chunk_top_k] if question.source_text else ()
     entity_hits, relation_hits = found.entities[: question.top_k], found.relations[: question.top_k]
     chunks, entities, relations = await asyncio.gather(
@@ -63,7 +72,7 @@ async def pack(
         workspace.documents.many(sorted({chunk.document_id for chunk in chunks})),
         _evidence(workspace, question, entities, relations),
     )
-    ranked = await _reranked(models, question, _in_order(chunk_hits, chunks, _chunk_id))
+    ranked, reranked = await _reranked(models, question, _in_order(chunk_hits, chunks, _chunk_id))
     share = _shares(question, any_chunks=bool(ranked))
     room = _Room(models.tokenizer)
     shown_entities = room.fill(
@@ -80,7 +89,8 @@ async def pack(
         len(ranked) - len(sources),
         shortened,
     )
-    return Context(tuple(shown_entities), tuple(shown_relations), tuple(sources), room.used), cut
+    context = Context(tuple(shown_entities), tuple(shown_relations), tuple(sources), room.used)
+    return Packed(context, cut, reranked)
 
 
 # --- how an item reads ---------------------------------------------------------------------------
@@ -168,16 +178,21 @@ def _in_order(
 
 async def _reranked(
     models: Models, question: Question, ranked: list[tuple[Hit, Chunk]]
-) -> list[tuple[Hit, Chunk]]:
+) -> tuple[list[tuple[Hit, Chunk]], str]:
     """A reranker reads one passage at a time and cannot see a chain of them, so its ranking is
-    fused with the one it was given instead of replacing it."""
+    fused with the one it was given instead of replacing it. One that fails costs its opinion, not
+    the answer."""
     if models.reranker is None or len(ranked) < 2:
-        return ranked
-    scores = await models.reranker.scores(question.text, [chunk.text for _, chunk in ranked])
+        return ranked, "no"
+    try:
+        scores = await models.reranker.scores(question.text, [chunk.text for _, chunk in ranked])
+    except AppError as error:
+        log.warning("rerank.failed workspace=%s code=%s", question.workspace, error.code)
+        return ranked, error.detail
     judged = sorted(zip(scores, ranked, strict=True), key=lambda item: (-item[0], item[1][0].key))
     order = fuse([[hit.key for hit, _ in ranked], [hit.key for _, (hit, _) in judged]])
     by_key = {hit.key: (hit, chunk) for hit, chunk in ranked}
-    return [by_key[hit.key] for hit in order]
+    return [by_key[hit.key] for hit in order], "yes"
 
 
 # --- budgets -------------------------------------------------------------------------------------

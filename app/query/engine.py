@@ -210,15 +210,16 @@ async def _retrieve(
     with clock.stage("retrieve"):
         found = await retriever(workspace, models, asked, clock)
     with clock.stage("pack"):
-        packed, cut = await context.pack(workspace, models, asked, found)
-    relevant = is_relevant(asked, found, packed)
+        packed = await context.pack(workspace, models, asked, found)
+    relevant = is_relevant(asked, found, packed.context)
     explain: dict[str, object] = {
         "mode": question.mode.value,
         "query": asked.text,
         "keywords": {"low": list(found.keywords.low), "high": list(found.keywords.high)},
         **found.explain,
-        "cut_by_budget": asdict(cut),
-        "tokens": packed.tokens,
+        "cut_by_budget": asdict(packed.cut),
+        "tokens": packed.context.tokens,
+        "reranked": packed.reranked,
         "relevant": relevant,
     }
-    return Retrieved(found, packed, relevant, explain, clock.usage, clock.read())
+    return Retrieved(found, packed.context, relevant, explain, clock.usage, clock.read())

@@ -6,8 +6,9 @@ can only save a passage that says it in other words; a model whose likenesses ar
 never refuses, which leaves the verdict to the answering model.
 
 Measured on 161 questions to their own three corpora, 60 everyday questions that those cannot
-answer, and 240 of other corpora: refused 0 %, 78 % and 76 %. What a corpus could answer but does
-not (31 questions) looks like the rest to any such measure.
+answer, and 240 of other corpora: a share of 0.40 refused 0, 77 and 73 %, one of 0.45 refused 0.6,
+83 and 86 %; the limit lies between. What a corpus could answer but does not (31 questions) looks
+like the rest to any such measure.
 """
 
 from __future__ import annotations

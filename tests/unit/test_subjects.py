@@ -67,6 +67,8 @@ def test_a_bare_file_name_does_not_name_what_a_document_is_about(
         ("How do I reset my password?", (), ()),
         ("https://example.org/page", (), ()),
         ("长江", (), ("长江",)),
+        ("", ("STAVE ONE MARLEY'S GHOST",), ("MARLEY'S GHOST",)),
+        ("", ("第一回 宴桃园豪杰三结义",), ("宴桃园豪杰三结义",)),
     ],
 )
 def test_usable_titles_and_the_innermost_heading_are_what_a_chunk_is_about(

@@ -248,3 +248,30 @@ async def test_an_unreadable_reply_everywhere_still_ends_in_a_warning(rig: Rig) 
     seen = await rig.workspace().documents.get(document.id)
     assert seen.status is Status.READY
     assert seen.warnings
+
+
+@pytest.mark.parametrize("nothing", [(), (0.0,) * 512])
+async def test_a_text_that_the_model_cannot_embed_is_found_by_its_words(
+    rig: Rig, nothing: tuple[float, ...]
+) -> None:
+    class Partial:
+        """No text makes the built-in encoder fail."""
+
+        model, dimension = rig.services.models.embedder.model, 512
+
+        async def embed(self, texts, *, purpose):  # type: ignore[no-untyped-def]
+            vectors = await rig.services.models.embedder.embed(texts, purpose=purpose)
+            return [
+                nothing if "Pierre" in text else vector
+                for text, vector in zip(texts, vectors, strict=True)
+            ]
+
+    models = replace(rig.services.models, embedder=Partial())
+    document = await rig.submit(CURIE)
+    worker = replace(rig.services, models=models)
+    while rig.queue.sent:
+        await run_ticket(worker, rig.queue.sent.popleft(), rig.terms)
+    seen = await rig.workspace().documents.get(document.id)
+    assert seen.status is Status.READY
+    assert "have no vector" in seen.warnings[0]
+    assert await chunk_keys(rig, "polonium")

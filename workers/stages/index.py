@@ -50,7 +50,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         vectors = await models.embedder.embed([text.text for text in changed], purpose="document")
         points = [
             Point(
-                text.ref, vector,
+                text.ref, vector if any(vector) else (),
                 document_sparse(text.text, average=AVERAGE_TERMS[text.ref.kind]),
                 text.document_id,
             )

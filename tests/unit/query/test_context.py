@@ -5,8 +5,10 @@ from itertools import pairwise
 
 import pytest
 
-from app.domain import Budget, Context, Hit, Question
+from app.domain import Budget, Context, Hit, Mode, Question
+from app.errors import Unavailable
 from app.query.context import entity_text, pack, relation_text, source_text
+from app.query.engine import retrieve
 from app.query.found import Found
 from tests.unit.query.library import Library
 
@@ -24,8 +26,7 @@ async def all_of(library: Library, question: Question, *documents: str) -> Conte
         tuple(Hit(one.key, 1.0) for one in entities),
         tuple(Hit(one.key, 1.0) for one in relations),
     )
-    packed, _ = await pack(library.workspace, library.models, question, found)
-    return packed
+    return (await pack(library.workspace, library.models, question, found)).context
 
 
 @pytest.mark.parametrize("total", [60, 120, 400, 1000, 4000])
@@ -138,7 +139,23 @@ async def test_a_reranker_moves_a_passage_up_without_silencing_the_walk(library:
     assert moved.index("The Silent Harbour") <= 1
 
 
+async def test_a_reranker_that_fails_costs_its_opinion_and_not_the_answer(
+    library: Library,
+) -> None:
+    class Away:
+        async def scores(self, query: str, texts: list[str]) -> list[float]:
+            raise Unavailable("The rerank endpoint is away.")
+
+    plain = await all_of(library, Question("x"), "film")
+    library.models = replace(library.models, reranker=Away())
+    assert (await all_of(library, Question("x"), "film")).sources == plain.sources
+    seen = await retrieve(
+        library.workspace, library.models, Question("Silent Harbour", mode=Mode.NAIVE)
+    )
+    assert seen.explain["reranked"] == "The rerank endpoint is away."
+
+
 async def test_nothing_found_makes_an_empty_context(empty: Library) -> None:
-    packed, _ = await pack(empty.workspace, empty.models, Question("x"), Found())
+    packed = (await pack(empty.workspace, empty.models, Question("x"), Found())).context
     assert packed.empty
     assert packed.tokens == 0
