@@ -51,6 +51,14 @@ def migrate() -> None:
     raise typer.Exit(run_migrations())
 
 
+@cli.command()
+def reindex() -> None:
+    """Embed everything anew, for instance with another model. Stop the service first."""
+    from workers.reindex import reindex as embed_anew  # noqa: PLC0415  as above
+
+    typer.echo(f"{_run(embed_anew(load()))} points written")
+
+
 @keys.command("create")
 def create_key(
     scope: Annotated[

@@ -385,6 +385,14 @@ class Pingable(Protocol):
         ...
 
 
+class VectorEngine(Pingable, Protocol):
+    """What holds the vectors of all workspaces, made by one embedding model."""
+
+    async def switch(self) -> None:
+        """Answer from the vectors of the model at hand from now on, and delete all others."""
+        ...
+
+
 # --- roles: what the service needs a mind for; a language model or rules may play each ------------
 
 
@@ -494,4 +502,5 @@ class Services:
     keyring: Keyring
     queue: Queue
     models: Models
+    vectors: VectorEngine
     dependencies: Mapping[str, Pingable]

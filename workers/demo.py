@@ -36,10 +36,10 @@ class Asked:
 
 
 QUESTIONS = (
-    Asked("Who was Scrooge's business partner, and what became of him?", "mix"),
-    Asked("How many senators does each state have, and how long is their term?", "naive"),
-    Asked("Who swore brotherhood in the peach garden? 谁在桃园结义？", "local"),
-    Asked("What themes of charity and greed run through the story?", "global"),
+    Asked("What chain did Marley's Ghost wear?", "mix"),
+    Asked("How many senators does each state have?", "naive"),
+    Asked("刘备是什么人？", "local"),
+    Asked("How is the trustee related to the debtor and the court?", "global"),
     Asked("How does one change the oil filter of a tractor?", "mix"),
 )
 

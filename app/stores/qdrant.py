@@ -326,7 +326,7 @@ def _of_status(status: int) -> AppError:
         case 404:
             return Unavailable(
                 "The vector store has lost a collection. Restart the service to make it anew, "
-                "then run `heliograph reindex`."
+                "then run `python -m app.cli reindex`."
             )
         case 409:
             return Conflict("The vector store says that it exists already.")

@@ -51,7 +51,7 @@ def payload(workspace: str, point: Point) -> dict[str, str]:
 def refuse_other_model(*, stored: str, model: str, dimension: int) -> Misconfigured:
     return Misconfigured(
         f"The vector store was built with {stored}, but the embedding model is now {model} "
-        f"({dimension} dimensions). Run `heliograph reindex`, or set the former model again."
+        f"({dimension} dimensions). Run `python -m app.cli reindex`, or set the former model again."
     )
 
 
@@ -144,7 +144,7 @@ def _check_dense(vector: Vector, dimension: int, model: str, owner: str) -> None
     if len(vector) != dimension:
         raise Invalid(
             f"The vector of {owner} has {len(vector)} dimensions, but the store was opened for "
-            f"{model} with {dimension}. After a change of embedding model run `heliograph reindex`."
+            f"{model} with {dimension}. After a change of embedding model run `python -m app.cli reindex`."
         )
     # hypot is finite only if every part is, and zero only if every part is.
     length = math.hypot(*vector)

@@ -20,15 +20,16 @@ log = logging.getLogger("heliograph.wiring")
 
 
 @asynccontextmanager
-async def open_services(settings: Settings) -> AsyncIterator[Services]:
-    """All stores and models that the settings name.
+async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIterator[Services]:
+    """All stores and models that the settings name. With `reindex` the vectors may be of another
+    model: new ones are made beside them, until `vectors.switch()`.
 
     Raises `Misconfigured` for what can be known at once (schema behind, another embedding model,
     a folder in use) and `Unavailable` where a server cannot be reached."""
     async with AsyncExitStack() as stack:
         graph = await open_graph(stack, settings)
         models, model_dependencies = await open_models(stack, settings)
-        vectors, vector_engine = await open_vectors(stack, settings, models.embedder)
+        vectors, engine = await open_vectors(stack, settings, models.embedder, reindex=reindex)
         blobs = open_blobs(settings)
         queue = await stack.enter_async_context(ArqQueue.open(settings.queue_url))
         options = settings.options
@@ -44,9 +45,9 @@ async def open_services(settings: Settings) -> AsyncIterator[Services]:
             settings.queue_url.partition("://")[0], models.embedder.model,
         )  # fmt: skip
         yield Services(
-            workspace, graph.journal, graph.keyring, queue, models,
+            workspace, graph.journal, graph.keyring, queue, models, engine,
             {
-                "graph": graph.database, "vectors": vector_engine, "queue": queue,
+                "graph": graph.database, "vectors": engine, "queue": queue,
                 "blobs": blobs, **model_dependencies,
             },
         )  # fmt: skip

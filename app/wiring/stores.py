@@ -14,6 +14,7 @@ from app.ports import (
     Journal,
     Keyring,
     Pingable,
+    VectorEngine,
     VectorStore,
 )
 from app.settings import Settings, local_path
@@ -70,21 +71,25 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
 
 
 async def open_vectors(
-    stack: AsyncExitStack, settings: Settings, embedder: Embedder
-) -> tuple[Callable[[str], VectorStore], Pingable]:
+    stack: AsyncExitStack, settings: Settings, embedder: Embedder, *, reindex: bool
+) -> tuple[Callable[[str], VectorStore], VectorEngine]:
     model, dimension = embedder.model, embedder.dimension
     if settings.vector_url.startswith("edge:"):
         from app.stores.edge import EdgeEngine, EdgeVectors
 
         edge = await stack.enter_async_context(
-            EdgeEngine.open(local_path(settings.vector_url), model, dimension)
+            EdgeEngine.open(local_path(settings.vector_url), model, dimension, reindex=reindex)
         )
         return (lambda name: EdgeVectors(edge, name)), edge
     from app.stores.qdrant import QdrantEngine, QdrantVectors
 
     server = await stack.enter_async_context(
         QdrantEngine.open(
-            settings.vector_url, settings.vector_key.get_secret_value(), model, dimension
+            settings.vector_url,
+            settings.vector_key.get_secret_value(),
+            model,
+            dimension,
+            reindex=reindex,
         )
     )
     return (lambda name: QdrantVectors(server, name)), server

@@ -44,8 +44,22 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     if refs[True]:
         await workspace.vectors.delete(refs[True])
         await workspace.graph.forget(refs[True])
-    texts = await _texts(workspace, refs[False])
-    changed = [text for text in texts if text.digest != text.indexed]
+    written, unchanged = await write(workspace, models, refs[False])
+    await _warn(workspace, step, [point for point in written if not point.dense])
+    log.info(
+        "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
+        workspace.name, step.document_id, len(written), unchanged, len(refs[True]),
+    )  # fmt: skip
+
+
+async def write(
+    workspace: Workspace, models: Models, refs: Sequence[Ref], *, anew: bool = False
+) -> tuple[list[Point], int]:
+    """Embed and upsert what changed since it was indexed (`anew`: everything), and mark it. The
+    points written, and how many texts needed none."""
+    texts = await _texts(workspace, refs)
+    changed = [text for text in texts if anew or text.digest != text.indexed]
+    points: list[Point] = []
     if changed:
         vectors = await models.embedder.embed([text.text for text in changed], purpose="document")
         points = [
@@ -57,15 +71,10 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
             for text, vector in zip(changed, vectors, strict=True)
         ]  # fmt: skip
         await workspace.vectors.upsert(points)
-        await _warn(workspace, step, [point for point in points if not point.dense])
     await workspace.graph.mark_indexed(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
     )
-    log.info(
-        "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
-        workspace.name, step.document_id, len(changed), len(texts) - len(changed),
-        len(refs[True]),
-    )  # fmt: skip
+    return points, len(texts) - len(changed)
 
 
 async def _warn(workspace: Workspace, step: Step, points: Sequence[Point]) -> None:
