@@ -144,7 +144,8 @@ def _check_dense(vector: Vector, dimension: int, model: str, owner: str) -> None
     if len(vector) != dimension:
         raise Invalid(
             f"The vector of {owner} has {len(vector)} dimensions, but the store was opened for "
-            f"{model} with {dimension}. After a change of embedding model run `python -m app.cli reindex`."
+            f"{model} with {dimension}. After a change of embedding model run "
+            "`python -m app.cli reindex`."
         )
     # hypot is finite only if every part is, and zero only if every part is.
     length = math.hypot(*vector)
