@@ -1,5 +1,5 @@
 """Dockerfile and compose file: what they name exists, what they publish is meant, what they start
-starts. That they build and run is tried by hand (docs/production.md); this needs no daemon."""
+starts. No Docker daemon is needed, and none of this replaces a build and `up` on one."""
 
 from __future__ import annotations
 
