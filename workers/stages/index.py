@@ -42,9 +42,9 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         kind, _, key = code.removeprefix(GONE).partition(":")
         refs[code.startswith(GONE)].append(Ref(Kind(kind), key))
     if refs[True]:
-        await workspace.vectors.delete(refs[True])
-        await workspace.graph.forget(refs[True])
-    written, unchanged = await write(workspace, models, refs[False])
+        await _erase(workspace, refs[True])
+    # What has evidence again by now lost its point all the same: it is written with the others.
+    written, unchanged = await write(workspace, models, refs[False] + refs[True])
     await _warn(workspace, step, [point for point in written if not point.dense])
     log.info(
         "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
@@ -74,7 +74,29 @@ async def write(
     await workspace.graph.mark_indexed(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
     )
+    if points:
+        await _take_back(workspace, models, [point.ref for point in points])
     return points, len(texts) - len(changed)
+
+
+async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref]) -> None:
+    """Points of what was deleted while it was embedded would stay for ever: whoever deleted it has
+    looked already."""
+    read = await _read(workspace, refs)
+    there = {
+        *(Ref(Kind.CHUNK, chunk.id) for chunk in read.chunks),
+        *(Ref(Kind.ENTITY, entity.key) for entity in read.entities),
+        *(Ref(Kind.RELATION, relation.key) for relation in read.relations),
+    }
+    gone = [ref for ref in refs if ref not in there]
+    if gone:
+        await _erase(workspace, gone)
+        await write(workspace, models, gone)  # those that came back in between
+
+
+async def _erase(workspace: Workspace, refs: Sequence[Ref]) -> None:
+    await workspace.vectors.delete(refs)
+    await workspace.graph.forget(refs)
 
 
 async def _warn(workspace: Workspace, step: Step, points: Sequence[Point]) -> None:
@@ -101,27 +123,43 @@ class _Text:
         return hashlib.sha256(self.text.encode()).hexdigest()[:32]
 
 
-async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> list[_Text]:
+@dataclass(frozen=True, slots=True)
+class _Read:
+    """What the graph holds of some references."""
+
+    chunks: Sequence[Chunk]
+    entities: Sequence[Entity]
+    relations: Sequence[Relation]
+
+
+async def _read(workspace: Workspace, refs: Sequence[Ref]) -> _Read:
+    graph = workspace.graph
     keys = {kind: [ref.key for ref in refs if ref.kind is kind] for kind in Kind}
-    chunks = await workspace.graph.chunks(keys[Kind.CHUNK]) if keys[Kind.CHUNK] else []
-    entities = await workspace.graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else []
-    relations = await workspace.graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else []
-    titles = await _titles(workspace, {chunk.document_id for chunk in chunks})
+    return _Read(
+        await graph.chunks(keys[Kind.CHUNK]) if keys[Kind.CHUNK] else [],
+        await graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else [],
+        await graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else [],
+    )
+
+
+async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> list[_Text]:
+    read = await _read(workspace, refs)
+    titles = await _titles(workspace, {chunk.document_id for chunk in read.chunks})
     return [
         *(
             _Text(
                 Ref(Kind.CHUNK, chunk.id), chunk_text(titles.get(chunk.document_id, ""), chunk),
                 0, "", chunk.document_id,
             )
-            for chunk in chunks
+            for chunk in read.chunks
         ),
         *(
             _Text(Ref(Kind.ENTITY, one.key), entity_text(one), one.profiled, one.digest)
-            for one in entities
+            for one in read.entities
         ),
         *(
             _Text(Ref(Kind.RELATION, one.key), relation_text(one), one.profiled, one.digest)
-            for one in relations
+            for one in read.relations
         ),
     ]  # fmt: skip
 

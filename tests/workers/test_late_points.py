@@ -1,0 +1,108 @@
+"""A worker that is overtaken while it embeds leaves no point of what is gone, and none missing."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import pytest
+
+from app.domain import Kind, Ref, Stats, Vector
+from app.ports import Embedder
+from tests.workers.conftest import Rig
+
+TEXT = "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie."
+OTHER = "Niels Bohr was a physicist in Copenhagen. Niels Bohr met Marie Curie in Brussels."
+
+
+@dataclass
+class Slow:
+    """The built-in embedder; what happens during its first call for documents is up to a test."""
+
+    inner: Embedder
+    meanwhile: Callable[[], Awaitable[None]] | None = None
+
+    @property
+    def model(self) -> str:
+        return self.inner.model
+
+    @property
+    def dimension(self) -> int:
+        return self.inner.dimension
+
+    async def embed(
+        self, texts: Sequence[str], *, purpose: Literal["document", "query"]
+    ) -> list[Vector]:
+        happens, self.meanwhile = self.meanwhile, None
+        if happens is not None:
+            await happens()
+        return await self.inner.embed(texts, purpose=purpose)
+
+
+async def points(rig: Rig) -> dict[Kind, int]:
+    return {kind: await rig.workspace().vectors.count(kind) for kind in Kind}
+
+
+def slow(rig: Rig, meanwhile: Callable[[], Awaitable[None]]) -> None:
+    embedder = Slow(rig.services.models.embedder, meanwhile)
+    rig.services = replace(rig.services, models=replace(rig.services.models, embedder=embedder))
+
+
+def expected(stats: Stats) -> dict[Kind, int]:
+    return {
+        Kind.CHUNK: stats.chunks, Kind.ENTITY: stats.entities, Kind.RELATION: stats.relations,
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("then", ["gone", "back", "other"])
+async def test_a_deletion_while_points_are_embedded(rig: Rig, then: str) -> None:
+    async def deleted() -> None:
+        await rig.delete("d")
+        await rig.drain()
+        if then != "gone":
+            await rig.submit(TEXT if then == "back" else OTHER, "d")
+            await rig.drain()
+
+    slow(rig, deleted)
+    await rig.submit(TEXT, "d")
+    await rig.drain()
+    stats = await rig.workspace().graph.stats()
+    assert (stats.documents, bool(stats.chunks)) == ((0, False) if then == "gone" else (1, True))
+    assert await points(rig) == expected(stats)
+    assert await rig.workspace().graph.unindexed() == []
+
+
+async def test_evidence_that_comes_while_points_are_deleted(rig: Rig) -> None:
+    """The deletion has listed what has no evidence left; another document brings it again, and its
+    point, before the deletion gets to work."""
+    await rig.submit(TEXT, "d")
+    await rig.drain()
+    vectors = rig.workspace().vectors
+    erase = vectors.delete
+    came = False
+
+    async def late(refs: Sequence[Ref]) -> None:
+        nonlocal came
+        if not came:
+            came = True
+            await rig.submit(TEXT, "e")
+            await rig.drain()
+        await erase(refs)
+
+    spaces = rig.services.workspace
+
+    class Late:
+        def __getattr__(self, name: str) -> object:
+            return late if name == "delete" else getattr(vectors, name)
+
+    rig.services = replace(
+        rig.services,
+        workspace=lambda name: replace(spaces(name), vectors=Late()),  # type: ignore[arg-type]
+    )
+    await rig.delete("d")
+    await rig.drain()
+    stats = await rig.workspace().graph.stats()
+    assert came and stats.documents == 1
+    assert await points(rig) == expected(stats)
+    assert await rig.workspace().graph.unindexed() == []
