@@ -42,7 +42,9 @@ async def sweep(services: Services, *, limit: int = 1000) -> int:
     """Send again what a crash, a lost message or a full queue left lying; returns how many."""
     tickets = await services.journal.overdue(limit=limit)
     if tickets:
-        log.info("sweep.resend steps=%d", len(tickets))
+        lost = sum(ticket.attempt > 0 for ticket in tickets)
+        level = logging.INFO if lost else logging.DEBUG  # the rest may merely wait for its turn
+        log.log(level, "sweep.resend steps=%d claimed_before=%d", len(tickets), lost)
         await services.queue.send(tickets)
     return len(tickets)
 
@@ -128,15 +130,19 @@ async def _retry_or_fail(services: Services, step: Step, error: AppError, terms:
 async def _fail(
     services: Services, step: Step, code: str, message: str, *, retryable: bool
 ) -> None:
-    log.warning(
-        "job.failed job=%s workspace=%s document=%s stage=%s code=%s",
-        step.job_id, step.workspace, step.document_id, step.stage, code,
-    )  # fmt: skip
     failure = Failure(code, message, step.stage, retryable)
     try:
-        await services.journal.close(step.workspace, step.job_id, State.FAILED, failure)
+        closed = await services.journal.close(step.workspace, step.job_id, State.FAILED, failure)
     except AppError as away:
         log.warning("job.unclosed job=%s code=%s", step.job_id, away.code)
+        return
+    # A job that was cancelled meanwhile stumbles over what is gone; that is no failure.
+    log.log(
+        logging.WARNING if closed else logging.INFO,
+        "job.%s job=%s workspace=%s document=%s stage=%s code=%s",
+        "failed" if closed else "overtaken",
+        step.job_id, step.workspace, step.document_id, step.stage, code,
+    )  # fmt: skip
 
 
 async def _send(services: Services, tickets: Sequence[Ticket], *, delay: float = 0.0) -> None:

@@ -100,8 +100,13 @@ def journal(stores: Stores) -> Journal:
 
 
 @pytest.fixture
-def keyring(stores: Stores) -> Keyring:
-    return stores.keyring
+async def keyring(stores: Stores) -> AsyncIterator[Keyring]:
+    """Leaves no key behind: on a shared server one would close it to other tests."""
+    before = {key.id for key in await stores.keyring.all()}
+    yield stores.keyring
+    for key in await stores.keyring.all():
+        if key.id not in before:
+            await stores.keyring.revoke(key.id)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@ from app.terms import AVERAGE_TERMS, document_sparse
 
 log = logging.getLogger("heliograph.index")
 
-SHARD = 256  # references a step
+SHARD = 128  # references a step: small enough to see progress, large enough for full batches
 GONE = "-"
 
 
