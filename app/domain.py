@@ -190,6 +190,7 @@ class Document:
     usage: Usage = Usage()
     created_at: float = 0.0
     updated_at: float = 0.0
+    superseded: Revision | None = None  # only in what `Documents.submit` returns
 
     @property
     def revision(self) -> Revision:

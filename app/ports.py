@@ -68,7 +68,9 @@ class Documents(Protocol):
         Running jobs of the document are cancelled. If pending, while its job runs, or else live
         already holds the same source, name, metadata and date, nothing changes: the returned
         document's `job.id` then differs from `job.id`. After a job that failed, was cancelled or
-        deletes, it is always a new job. The same `job.id` again changes nothing."""
+        deletes, it is always a new job. The same `job.id` again changes nothing, even when other
+        jobs came after it; `Conflict` if its document is gone by now. The document returned names
+        the coming revision that it pushed aside (`superseded`)."""
         ...
 
     async def reopen(self, document_id: str, job: Job) -> Document:
@@ -293,6 +295,8 @@ class Blobs(Protocol):
     async def put(self, data: bytes) -> str: ...
 
     async def get(self, key: str) -> bytes: ...
+
+    async def has(self, key: str) -> bool: ...
 
     async def delete(self, keys: Sequence[str]) -> None: ...
 

@@ -22,6 +22,7 @@ from app.domain import (
     derive_id,
 )
 from app.errors import AppError, Conflict, NotFound
+from app.originals import blobs_of, release, settle
 from app.ports import Services, Workspace
 
 log = logging.getLogger("heliograph.api")
@@ -58,30 +59,39 @@ async def store(
 async def _store(
     services: Services, workspace: Workspace, upload: Upload, *, key: str, now: float
 ) -> Accepted:
-    job = new_job(workspace.name, upload.id, Plan.INGEST, now=now)
-    if key:
-        # A repeat has the same job id, so it is known by the journal alone, on every host.
-        natural = (key, upload.id, upload.source)
-        job_id = derive_id(workspace.name, "request", *natural).replace("-", "")
-        job = new_job(workspace.name, upload.id, Plan.INGEST, now=now, job_id=job_id)
-        repeated = await _repeated(services, workspace, job)
-        if repeated is not None:
-            return Accepted(repeated, job.id, new=False)
+    job_id = _request_job(workspace.name, key, upload) if key else ""
+    if job_id and await _has_job(services, workspace, job_id):
+        try:
+            return Accepted(await workspace.documents.get(upload.id), job_id, new=False)
+        except NotFound:
+            job_id = ""  # what it stored was deleted since: this is a new upload
+    job = new_job(workspace.name, upload.id, Plan.INGEST, now=now, job_id=job_id)
     await workspace.blobs.put(upload.data)
     revision = Revision(
         name=upload.name, media_type=upload.media_type, size=len(upload.data),
         source=upload.source, metadata=upload.metadata, date=upload.date,
     )  # fmt: skip
     document = await workspace.documents.submit(upload.id, revision, job)
-    return Accepted(document, document.job.id, new=document.job.id == job.id)
+    await settle(workspace, upload.source, upload.data)
+    if document.superseded is not None:
+        await release(workspace, blobs_of(document.superseded))
+    new = document.job.id == job.id
+    if job_id and not new and await _has_job(services, workspace, job_id):
+        return Accepted(document, job_id, new=False)  # the same request at the same moment
+    return Accepted(document, document.job.id, new=new)
 
 
-async def _repeated(services: Services, workspace: Workspace, job: Job) -> Document | None:
+def _request_job(workspace: str, key: str, upload: Upload) -> str:
+    """A repeat has the same job id, so it is known by the journal alone, on every host."""
+    return derive_id(workspace, "request", key, upload.id, upload.source).replace("-", "")
+
+
+async def _has_job(services: Services, workspace: Workspace, job_id: str) -> bool:
     try:
-        await services.journal.job(workspace.name, job.id)
-        return await workspace.documents.get(job.document_id)
+        await services.journal.job(workspace.name, job_id)
     except NotFound:
-        return None
+        return False
+    return True
 
 
 async def reopen(

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("file", "memory", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 RETRY: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+PUT_TRIES = 3  # a deletion of the same bytes may empty their folder under a write
 _KEY = re.compile(r"[0-9a-f]{64}")
 
 
@@ -46,14 +47,13 @@ class ObjectBlobs:
         """Atomic. Equal bytes are written again, not asked for first: that costs the same call and
         heals a blob that was damaged or is being deleted."""
         key = await asyncio.to_thread(_digest, data)
-        try:
-            with _errors():
+        for _ in range(PUT_TRIES):
+            with suppress(FileNotFoundError), _errors():
                 await obstore.put_async(self._store, _path(key), data)
                 if isinstance(self._store, LocalStore) and self._store.prefix is not None:
                     await asyncio.to_thread(_sync, self._store.prefix / _path(key))
-        except FileNotFoundError as error:
-            raise Unavailable("The file was deleted while it was stored; try again.") from error
-        return key
+                return key
+        raise Unavailable("The file was deleted while it was stored; try again.")
 
     async def get(self, key: str) -> bytes:
         if not _KEY.fullmatch(key):
@@ -64,6 +64,16 @@ class ObjectBlobs:
                 return bytes(await result.bytes_async())
         except FileNotFoundError as error:
             raise NotFound("The stored file is gone.") from error
+
+    async def has(self, key: str) -> bool:
+        if not _KEY.fullmatch(key):
+            return False
+        try:
+            with _errors():
+                await obstore.head_async(self._store, _path(key))
+        except FileNotFoundError:
+            return False
+        return True
 
     async def delete(self, keys: Sequence[str]) -> None:
         await asyncio.gather(*(self._delete(key) for key in set(keys) if _KEY.fullmatch(key)))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 from collections.abc import Callable
 from dataclasses import replace
@@ -145,6 +146,57 @@ async def test_a_repeat_with_the_same_idempotency_key_does_nothing_anew(site: Si
     assert not site.queue.sent
     [other] = await post(site, json=body, headers={"Idempotency-Key": "order-2"})
     assert other["job_id"] != first["job_id"]
+
+
+async def test_a_repeat_of_what_was_deleted_since_is_a_new_upload(site: Site) -> None:
+    headers, body = {"Idempotency-Key": "order-1"}, {"text": TEXT, "id": "stone"}
+    [first] = await post(site, json=body, headers=headers)
+    await site.work()
+    await site.client.delete("/documents/stone")
+    await site.work()
+    [again] = await post(site, json=body, headers=headers)
+    assert again["job_id"] != first["job_id"]
+    await site.work()
+    assert (await shown(site, "stone"))["status"] == "ready"
+
+
+async def test_repeats_at_the_same_moment_as_other_uploads_are_one_job(site: Site) -> None:
+    headers, body = {"Idempotency-Key": "order-1"}, {"text": TEXT, "id": "stone"}
+    uploads = [
+        post(site, json=body, headers=headers)
+        if n % 2
+        else post(site, json={"text": f"Basalt number {n} is a volcanic rock.", "id": "stone"})
+        for n in range(12)
+    ]
+    accepted = [one["job_id"] for [one] in await asyncio.gather(*uploads)]
+    assert len(set(accepted[1::2])) == 1
+    assert len(set(accepted)) == 7
+
+
+def stored(site: Site) -> list[str]:
+    folder = site.settings.data_dir / "blobs"
+    return sorted(path.name for path in folder.rglob("*") if path.is_file())
+
+
+async def test_an_upload_that_another_overtakes_leaves_no_bytes(site: Site) -> None:
+    for n in range(4):
+        await post(site, json={"text": f"Basalt number {n} is a rock.", "id": "stone"})
+    assert stored(site) == [hashlib.sha256(b"Basalt number 3 is a rock.").hexdigest()]
+    await site.work()
+    await post(site, json={"text": "Never read.", "id": "stone"})
+    await post(site, json={"text": TEXT, "id": "stone"})
+    await site.work()
+    await site.client.delete("/documents/stone")
+    await site.work()
+    assert stored(site) == []
+
+
+async def test_bytes_that_others_share_survive_being_overtaken(site: Site) -> None:
+    await post(site, json={"text": TEXT, "id": "one"})
+    await post(site, json={"text": TEXT, "id": "two"})
+    await post(site, json={"text": "Basalt is a volcanic rock.", "id": "two"})
+    await site.work()
+    assert (await site.client.get("/documents/one/original")).text == TEXT
 
 
 async def test_without_a_queue_the_document_is_still_taken(site: Site) -> None:
@@ -402,6 +454,10 @@ async def test_a_store_that_fails_in_the_middle_still_starts_what_it_took(
                 raise Unavailable("The blob store does not answer.")
             key: str = await self.inner.put(data)
             return key
+
+        async def has(self, key: str) -> bool:
+            there: bool = await self.inner.has(key)
+            return there
 
     space = workspace_of("default")
     broken = replace(space, blobs=Blobs(space.blobs))

@@ -161,6 +161,7 @@ async def test_what_is_not_there_is_not_found(blobs: ObjectBlobs) -> None:
 async def test_a_key_that_is_no_hash_reaches_no_file(blobs: ObjectBlobs, key: str) -> None:
     with pytest.raises(NotFound):
         await blobs.get(key)
+    assert not await blobs.has(key)
     await blobs.delete([key])
 
 
@@ -171,6 +172,7 @@ async def test_delete_takes_many_and_missing_and_may_be_repeated(blobs: ObjectBl
     for key in keys[:2]:
         with pytest.raises(NotFound):
             await blobs.get(key)
+    assert [await blobs.has(key) for key in keys] == [False, False, True]
     assert await blobs.get(keys[2]) == b"three"
 
 

@@ -57,6 +57,34 @@ async def test_submitting_with_the_same_job_twice_is_submitting_once(documents: 
     assert await documents.submit("d", revision, job) == first
 
 
+async def test_a_job_that_others_followed_is_not_opened_again(
+    library: Library, stores: Stores
+) -> None:
+    first, second = make.job("d"), make.job("d")
+    await library.documents.submit("d", make.revision("one"), first)
+    await library.documents.submit("d", make.revision("two"), second)
+    seen = await library.documents.submit("d", make.revision("one"), first)
+    assert (seen.job.id, seen.coming.source) == (second.id, "two")
+    await library.delete("d")
+    with pytest.raises(Conflict):
+        await library.documents.submit("d", make.revision("one"), first)
+    assert await library.documents.many(["d"]) == []
+    assert await library.documents.counts() == {}
+
+
+async def test_a_submission_names_the_coming_revision_that_it_pushed_aside(
+    library: Library,
+) -> None:
+    one, two = make.revision("one"), make.revision("two")
+    assert (await library.documents.submit("d", one, make.job("d"))).superseded is None
+    seen = await library.documents.submit("d", two, make.job("d"))
+    assert seen.superseded == one
+    assert (await library.documents.submit("d", two, make.job("d"))).superseded is None
+    assert (await library.documents.get("d")).superseded is None
+    await library.ingest("e", {"c1": ONE}, one)
+    assert (await library.documents.submit("e", two, make.job("e"))).superseded is None
+
+
 async def test_the_same_revision_is_not_queued_again_while_its_job_runs(
     documents: Documents, journal: Journal, workspace: str
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import copy
+import hashlib
 from dataclasses import replace
 
 import pytest
@@ -275,3 +276,38 @@ async def test_a_text_that_the_model_cannot_embed_is_found_by_its_words(
     assert seen.status is Status.READY
     assert "have no vector" in seen.warnings[0]
     assert await chunk_keys(rig, "polonium")
+
+
+async def test_a_text_that_is_parsed_for_an_overtaken_job_is_not_kept(rig: Rig) -> None:
+    """The document is replaced while its first version is parsed."""
+    await rig.submit(CURIE, "d", name="a.md")
+    first = rig.queue.sent.popleft()
+    blobs = rig.workspace().blobs
+    overtaken = False
+
+    class Blobs:
+        def __getattr__(self, name: str) -> object:
+            return getattr(blobs, name)
+
+        async def get(self, key: str) -> bytes:
+            nonlocal overtaken
+            data = await blobs.get(key)
+            if not overtaken:
+                overtaken = True
+                await rig.submit(BOHR, "d", name="a.md")
+            return data
+
+    spaces = rig.services.workspace
+    slow = replace(
+        rig.services,
+        workspace=lambda name: replace(spaces(name), blobs=Blobs()),  # type: ignore[arg-type]
+    )
+    await run_ticket(slow, first, Terms())
+    assert overtaken
+    # Plain text is its own parsed text; the original goes with it, since nobody refers to either.
+    assert not await blobs.has(hashlib.sha256(CURIE.encode()).hexdigest())
+    await rig.drain()
+    assert await blobs.has(hashlib.sha256(BOHR.encode()).hexdigest())
+    await rig.delete("d")
+    await rig.drain()
+    assert not await blobs.has(hashlib.sha256(BOHR.encode()).hexdigest())

@@ -6,6 +6,7 @@ import hashlib
 import logging
 
 from app.domain import Chunk, Step, Usage, derive_id
+from app.originals import settle
 from app.ports import Models, Workspace
 from app.subjects import title_of
 from workers.chunking import Window, chunks
@@ -24,6 +25,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     parsed = await parse(data, revision.name, revision.media_type, limits=limits)
     text = await workspace.blobs.put(parsed.text.encode())
     await workspace.documents.parsed(document.id, step.job_id, text=text, title=parsed.title)
+    await settle(workspace, text, parsed.text.encode())
     if parsed.warnings:
         await workspace.documents.charge(document.id, Usage(), parsed.warnings)
     windows = chunks(

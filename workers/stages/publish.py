@@ -5,8 +5,8 @@ from __future__ import annotations
 import logging
 
 from app.domain import Step
+from app.originals import blobs_of, release
 from app.ports import Models, Workspace
-from workers.originals import blobs_of, release
 
 log = logging.getLogger("heliograph.publish")
 

@@ -6,8 +6,8 @@ import logging
 
 from app.domain import Step
 from app.errors import NotFound
+from app.originals import blobs_of, release
 from app.ports import Models, Workspace
-from workers.originals import blobs_of, release
 
 log = logging.getLogger("heliograph.remove")
 

@@ -21,7 +21,7 @@ from app.stores.neo4j.filters import (
 from app.stores.neo4j.jobs import open_job
 from app.stores.neo4j.rows import document_of, seconds
 from app.stores.records import already_has, in_order, revision_json, revision_of, unique
-from app.stores.refusals import no_document, still_visible
+from app.stores.refusals import no_document, same_job, still_visible
 
 PARTS = 16  # nodes over which a workspace's totals are spread
 _FIND: LiteralString = """
@@ -53,17 +53,22 @@ class Neo4jDocuments:
                     d.prompt_tokens = 0, d.completion_tokens = 0, d.cost = 0.0,
                     d.created_at = timestamp()
                 SET d.locked = true
-                RETURN d.job_id IS NOT NULL AS known, timestamp() AS now
+                RETURN d.job_id IS NOT NULL AS known, timestamp() AS now,
+                    EXISTS { (:Job {id: $job}) } AS repeated
                 """,
-                workspace=self._workspace, id=document_id,
+                workspace=self._workspace, id=document_id, job=job.id,
             )  # fmt: skip
+            known: Document | None = None
             if locked["known"]:
                 known = await self._must_find(tx, document_id)
-                if known.job.id == job.id or already_has(known, revision):
+                if locked["repeated"] or already_has(known, revision):
                     return known
+            elif locked["repeated"]:
+                raise same_job(job.id)
             await self._put_pending(tx, document_id, revision, seconds(locked["now"]))
             await open_job(tx, self._workspace, replace(job, document_id=document_id))
-            return await self._must_find(tx, document_id)
+            submitted = await self._must_find(tx, document_id)
+            return replace(submitted, superseded=known.pending if known else None)
 
         return await self._database.transaction(work)
 

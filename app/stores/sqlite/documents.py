@@ -10,11 +10,11 @@ from app.domain import Document, Job, Plan, Revision, Status, Usage
 from app.ports import Filters
 from app.stores.filters import fields_of
 from app.stores.records import already_has, in_order, revision_json, revision_of
-from app.stores.refusals import no_document, still_visible
+from app.stores.refusals import no_document, same_job, still_visible
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_totals
 from app.stores.sqlite.filters import select_matching
-from app.stores.sqlite.jobs import is_latest, open_job
+from app.stores.sqlite.jobs import is_latest, job_exists, open_job
 from app.stores.sqlite.rows import DOCUMENT, document_of, listed
 
 _FROM = f"select {DOCUMENT} from documents d join jobs j on j.id = d.job_id"
@@ -31,8 +31,11 @@ class SqliteDocuments:
         def work(connection: Connection) -> Document:
             now = self._database.clock()
             known = self._find(connection, document_id)
-            if known is not None and (known.job.id == job.id or already_has(known, revision)):
+            repeated = job_exists(connection, job.id)
+            if known is not None and (repeated or already_has(known, revision)):
                 return known
+            if repeated:
+                raise same_job(job.id)
             values = {
                 **self._bound(document_id), "job": job.id, "now": now,
                 "pending": revision_json(revision),
@@ -46,7 +49,8 @@ class SqliteDocuments:
             )
             self._put_fields(connection, document_id, revision, now)
             open_job(connection, self._workspace, replace(job, document_id=document_id), now)
-            return self._must_find(connection, document_id)
+            submitted = self._must_find(connection, document_id)
+            return replace(submitted, superseded=known.pending if known else None)
 
         return await self._database.write(work, durable=True)
 

@@ -73,6 +73,10 @@ def close_job(
     return closed == 1
 
 
+def job_exists(connection: Connection, job_id: str) -> bool:
+    return connection.execute("select 1 from jobs where id = ?", (job_id,)).fetchone() is not None
+
+
 def is_latest(connection: Connection, workspace: str, document_id: str, job_id: str) -> bool:
     """The fence: whether the job still speaks for its document."""
     row = connection.execute(

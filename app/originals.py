@@ -15,6 +15,15 @@ def blobs_of(revision: Revision | None) -> list[str]:
     return [key for key in (revision.source, revision.text) if key]
 
 
+async def settle(workspace: Workspace, key: str, data: bytes) -> None:
+    """For whoever stored a blob and then recorded it: a deletion that looked in between has taken
+    it, and a job that was overtaken recorded nothing."""
+    if not await workspace.documents.blob_in_use(key):
+        await workspace.blobs.delete([key])
+    elif not await workspace.blobs.has(key):
+        await workspace.blobs.put(data)
+
+
 async def release(workspace: Workspace, keys: Iterable[str]) -> None:
     """Delete blobs that no revision refers to any more. One that an upload claims at the same
     moment is put back."""
