@@ -57,7 +57,8 @@ async def _until_up(
 def _listener(settings: Settings) -> Iterator[socket.socket]:
     """Bound before anything else starts, so that a taken port is one clear sentence."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    with socket.socket(family) as listener:
+    # With the protocol named, asyncio sets TCP_NODELAY on connections; else replies wait 40 ms.
+    with socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP) as listener:
         listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             listener.bind((settings.host.strip("[]"), settings.port))
