@@ -8,10 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-import time
-from collections import OrderedDict
-from collections.abc import Callable
-from typing import Protocol
 
 from redis.asyncio import Redis
 from redis.exceptions import RedisError
@@ -22,39 +18,6 @@ from app.llm.roles import LlmKeyworder
 log = logging.getLogger("heliograph.llm")
 
 TTL = 86_400.0  # seconds
-MOST = 4096  # replies in memory
-
-
-class Replies(Protocol):
-    """Where replies are kept, for a bounded time."""
-
-    async def get(self, key: str) -> str | None: ...
-
-    async def put(self, key: str, reply: str) -> None: ...
-
-
-class MemoryReplies:
-    """The least recently used go first."""
-
-    def __init__(
-        self, *, ttl: float = TTL, most: int = MOST, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._ttl, self._most, self._clock = ttl, most, clock
-        self._kept: OrderedDict[str, tuple[float, str]] = OrderedDict()
-
-    async def get(self, key: str) -> str | None:
-        until, reply = self._kept.get(key, (0.0, ""))
-        if until <= self._clock():
-            self._kept.pop(key, None)
-            return None
-        self._kept.move_to_end(key)
-        return reply
-
-    async def put(self, key: str, reply: str) -> None:
-        self._kept[key] = (self._clock() + self._ttl, reply)
-        self._kept.move_to_end(key)
-        while len(self._kept) > self._most:
-            self._kept.popitem(last=False)
 
 
 class RedisReplies:
@@ -83,7 +46,7 @@ class CachedKeyworder:
 
     by_model = True
 
-    def __init__(self, keyworder: LlmKeyworder, replies: Replies) -> None:
+    def __init__(self, keyworder: LlmKeyworder, replies: RedisReplies) -> None:
         self._keyworder, self._replies = keyworder, replies
 
     async def keywords(self, question: Question) -> Keywords:

@@ -6,7 +6,7 @@ import pytest
 from redis.asyncio import Redis
 
 from app.errors import Unavailable
-from app.llm.cache import MemoryReplies, RedisReplies
+from app.llm.cache import RedisReplies
 from app.llm.limits import BURST, Limiter, LocalLimiter, Rates, RedisLimiter
 
 
@@ -97,15 +97,3 @@ async def test_a_lost_redis_loses_replies_but_stops_calls_that_need_its_limit() 
         assert await replies.get("k") is None
         with pytest.raises(Unavailable):
             await RedisLimiter(redis, "e", Rates(requests=1)).reserve(1)
-
-
-async def test_replies_in_memory_are_bounded_in_time_and_number() -> None:
-    clock = Clock()
-    replies = MemoryReplies(ttl=10, most=2, clock=clock)
-    await replies.put("a", "1")
-    await replies.put("b", "2")
-    assert await replies.get("a") == "1"
-    await replies.put("c", "3")
-    assert await replies.get("b") is None
-    clock.now += 11
-    assert await replies.get("a") is None

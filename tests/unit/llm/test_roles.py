@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
 import pytest
+from redis.asyncio import Redis
 
 from app.domain import (
     Chunk,
@@ -21,7 +22,7 @@ from app.domain import (
     Usage,
 )
 from app.errors import BadModelOutput
-from app.llm.cache import CachedKeyworder, MemoryReplies
+from app.llm.cache import CachedKeyworder, RedisReplies
 from app.llm.chat import ChatModel
 from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
 from app.llm.tokens import TiktokenTokenizer
@@ -112,10 +113,17 @@ async def test_the_conversation_tells_what_a_question_refers_to(
     assert said.endswith("Query: And she?")
 
 
+@pytest.fixture
+async def replies(valkey_url: str) -> AsyncIterator[RedisReplies]:
+    async with Redis.from_url(valkey_url) as redis:
+        await redis.flushdb()
+        yield RedisReplies(redis)
+
+
 async def test_the_same_question_is_asked_once_per_workspace(
-    server: ModelServer, chat: Chats
+    server: ModelServer, chat: Chats, replies: RedisReplies
 ) -> None:
-    keyworder = CachedKeyworder(LlmKeyworder(chat(), Prompts()), MemoryReplies())
+    keyworder = CachedKeyworder(LlmKeyworder(chat(), Prompts()), replies)
     question = Question("What did Ada do?", workspace="one")
     first = await keyworder.keywords(question)
     second = await keyworder.keywords(replace(question, top_k=3))
@@ -128,10 +136,10 @@ async def test_the_same_question_is_asked_once_per_workspace(
 
 
 async def test_an_unusable_keyword_reply_is_not_remembered(
-    server: ModelServer, chat: Chats
+    server: ModelServer, chat: Chats, replies: RedisReplies
 ) -> None:
     server.script(llm={"keywords": ["no idea"]})
-    keyworder = CachedKeyworder(LlmKeyworder(chat(), Prompts()), MemoryReplies())
+    keyworder = CachedKeyworder(LlmKeyworder(chat(), Prompts()), replies)
     assert not (await keyworder.keywords(Question("What did Ada do?"))).low
     assert (await keyworder.keywords(Question("What did Ada do?"))).low == ("Ada",)
 
