@@ -102,19 +102,28 @@ def _only_from_here(request: Request, settings: Settings) -> None:
             f"Without API keys this service answers on loopback only. Make a key: {MAKE_A_KEY}",
             code="keys_required",
         )
-    host = urlsplit(f"//{request.headers.get('host', '')}").hostname or ""
+    host = _netloc(f"//{request.headers.get('host', '')}", host_only=True)
     if host and not _is_loopback(host):
         raise Forbidden(
             f"Without API keys this service answers to localhost only. Make a key: {MAKE_A_KEY}",
             code="keys_required",
         )
     origin = request.headers.get("origin")
-    foreign = origin and urlsplit(origin).netloc != request.headers.get("host")
+    foreign = origin and _netloc(origin) != request.headers.get("host")
     if foreign and origin not in settings.cors_origins:
         raise Forbidden(
             "Without API keys, pages of other sites may not call this service.",
             code="foreign_origin",
         )
+
+
+def _netloc(url: str, *, host_only: bool = False) -> str:
+    """Of an address that anyone may have made up; what cannot be read is nowhere near."""
+    try:
+        parts = urlsplit(url)
+        return (parts.hostname or "") if host_only else parts.netloc
+    except ValueError:
+        return "unreadable"
 
 
 def _is_loopback(host: str) -> bool:

@@ -272,6 +272,23 @@ async def test_without_a_key_nobody_outside_is_answered(site: Site) -> None:
         assert (await client.get("/healthz")).status_code == 200
 
 
+@pytest.mark.parametrize(
+    ("headers", "code"),
+    [
+        ({"Host": "[evil"}, "keys_required"),
+        ({"Host": "localhost@evil.example"}, "keys_required"),
+        ({"Host": "127.0.0.1.evil.example"}, "keys_required"),
+        ({"Origin": "http://[evil"}, "foreign_origin"),
+        ({"Origin": "null"}, "foreign_origin"),
+        ({"Origin": "//"}, "foreign_origin"),
+    ],
+)
+async def test_without_a_key_made_up_addresses_are_refused(
+    site: Site, headers: dict[str, str], code: str
+) -> None:
+    assert_problem(await site.client.get("/documents", headers=headers), 403, code)
+
+
 async def test_without_a_key_a_name_that_was_bound_to_loopback_is_refused(site: Site) -> None:
     reply = await site.client.get("/documents", headers={"Host": "evil.example"})
     assert_problem(reply, 403, "keys_required")
