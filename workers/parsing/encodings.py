@@ -17,7 +17,7 @@ _BOMS = (
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
 _SAMPLE = 1 << 16
-_CONTROLS = bytes(set(range(32)) - {8, 9, 10, 11, 12, 13, 26, 27})
+_CONTROLS = bytes(set(range(1, 32)) - {8, 9, 10, 11, 12, 13, 26, 27})
 # What browsers read instead (WHATWG encoding standard): supersets that occur far more often.
 _WIDER = {
     "iso8859-1": "cp1252", "ascii": "cp1252", "iso8859-9": "cp1254", "gb2312": "gb18030",
@@ -25,7 +25,7 @@ _WIDER = {
 }  # fmt: skip
 
 
-_CONTROL_CHARACTERS = re.compile("[\x00-\x07\x0e-\x19\x1c-\x1f]")
+_CONTROL_CHARACTERS = re.compile("[\x01-\x07\x0e-\x19\x1c-\x1f]")
 
 
 class Decoded(NamedTuple):
@@ -43,7 +43,8 @@ def decode(data: bytes, *, hint: str = "") -> Decoded:
             return _decoded(data[len(mark) :], encoding)
     if wide := _wide(data[: _SAMPLE & ~3], len(data)):
         return _decoded(data, wide)
-    if (len(data) - len(data.translate(None, _CONTROLS))) * 50 > len(data):
+    controls = len(data) - len(data.translate(None, _CONTROLS))
+    if _binary(data.count(0), controls, len(data)):
         raise refusal("binary")
     try:
         return Decoded(data.decode("utf-8"))
@@ -62,9 +63,15 @@ def decode(data: bytes, *, hint: str = "") -> Decoded:
 def _decoded(data: bytes, encoding: str) -> Decoded:
     text = data.decode(encoding, "replace")
     lost = text.count("\ufffd")
-    if (lost * 5 > len(text)) or len(_CONTROL_CHARACTERS.findall(text)) * 50 > len(text):
+    controls = len(_CONTROL_CHARACTERS.findall(text))
+    if lost * 5 > len(text) or _binary(text.count("\0"), controls, len(text)):
         raise refusal("binary")
     return Decoded(text, f"Some bytes are not valid {encoding} and were replaced." if lost else "")
+
+
+def _binary(nuls: int, controls: int, size: int) -> bool:
+    """Texts hold hardly any control characters, but programs in C leave NULs behind their words."""
+    return controls * 50 > size or nuls * 5 > size
 
 
 def _as_told(data: bytes, hint: str) -> str | None:

@@ -58,7 +58,15 @@ async def test_line_ends_become_line_feeds_and_controls_disappear() -> None:
     )
 
 
-@pytest.mark.parametrize("data", [bytes(range(256)) * 8, b"\x00\x01\x02\x03" * 400])
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "cp1252", "utf-16"])
+async def test_nuls_between_words_are_left_out(encoding: str) -> None:
+    text = "Ada Lovelace\0 worked with\0 Charles Babbage.\0\0 Café."
+    assert (await parsed(text.encode(encoding))).text == text.replace("\0", "")
+
+
+@pytest.mark.parametrize(
+    "data", [b"MAGIC" + bytes(40), bytes(range(256)) * 8, b"\x00\x01\x02\x03" * 400]
+)
 async def test_binary_data_sent_as_text_is_refused(data: bytes) -> None:
     with pytest.raises(Unparsable) as caught:
         await parsed(data)
