@@ -12,6 +12,7 @@ from typing import Literal
 
 from app.domain import Completion, Prompt, Usage
 from app.errors import AppError, BadModelOutput, Unavailable
+from app.llm.characters import Halves, whole
 from app.llm.dialects import Ask, Format, Piece, Schema, dialect
 from app.llm.http import ModelClient, fault_of
 from app.llm.thoughts import ThoughtFilter
@@ -90,6 +91,7 @@ class ChatModel:
             if schema is not None:
                 self._proven.add(ask.form)
             piece = self._dialect.chat_reply(reply)
+            piece = replace(piece, text=whole(piece.text))
             usage = self._usage(piece, prompt, piece.text)
             await self._client.settle(
                 reserved=reserved, used=usage.prompt_tokens + usage.completion_tokens
@@ -122,7 +124,7 @@ class ChatModel:
     async def _stream_once(self, ask: Ask) -> AsyncGenerator[str | Usage, None]:
         prompt = ask.prompt
         reserved = self._expected(prompt)
-        thoughts = ThoughtFilter()
+        thoughts, halves = ThoughtFilter(), Halves()
         told, finish, done = Piece(), "", False
         parts: list[str] = []
         body = self._dialect.chat_body(ask)
@@ -132,14 +134,15 @@ class ChatModel:
                 piece = self._dialect.chat_line(line)
                 if piece is None:
                     continue
-                parts.append(piece.text)
+                whole_text = halves.feed(piece.text)
+                parts.append(whole_text)
                 told = _later(told, piece)
                 finish, done = piece.finish_reason or finish, done or piece.done
-                if text := thoughts.feed(piece.text):
+                if text := thoughts.feed(whole_text):
                     yield text
         if not finish and not done:
             raise Unavailable("the model's answer broke off", code="stream_cut")
-        if rest := thoughts.finish():
+        if rest := thoughts.feed(halves.finish()) + thoughts.finish():
             yield rest
         usage = self._usage(told, prompt, "".join(parts))
         await self._client.settle(

@@ -180,6 +180,25 @@ async def test_line_separators_within_a_streamed_reply_are_text(
     assert text == "a\u2028b\x85c"
 
 
+async def test_halves_of_a_character_in_different_pieces_are_joined(
+    server: ModelServer, chat: Chats
+) -> None:
+    pieces = [r"\ud83d", r"\ude00 a\ud83d", r"b \udc00", r"c\ud83d"]
+    lines = [f'data: {{"choices":[{{"delta":{{"content":"{piece}"}}}}]}}' for piece in pieces]
+    server.script(llm={"answer": [{"stream": [*lines, "data: [DONE]"]}]})
+    text, _ = await _streamed(chat())
+    assert text == "😀 a\ufffdb \ufffdc\ufffd"
+
+
+async def test_half_a_character_in_a_whole_reply_is_replaced(
+    server: ModelServer, chat: Chats
+) -> None:
+    message = r'{"content": "cut \ud83d\ude00 off \ud83d"}'
+    raw = f'{{"choices": [{{"finish_reason": "length", "message": {message}}}]}}'
+    server.script(llm={"answer": [{"raw": raw, "content_type": "application/json"}]})
+    assert (await chat().complete(PROMPT)).text == "cut 😀 off \ufffd"
+
+
 @DIALECTS
 async def test_a_length_limit_is_reported(server: ModelServer, chat: Chats, dialect: str) -> None:
     server.script(llm={"answer": [{"content": "Half a", "finish_reason": "length"}]})
