@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,7 +28,7 @@ CACHE = Path(__file__).parent.parent / ".cache"
 NEO4J_PATIENCE = 90.0  # seconds until Bolt answers; a cold start on a busy machine takes 40
 REDIS_PATIENCE = 10.0
 
-_POM = """<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
+_POM = """<project><modelVersion>4.0.0</modelVersion>
  <groupId>local</groupId><artifactId>neo4j-run</artifactId><version>1</version>
  <packaging>pom</packaging>
  <dependencies>
@@ -107,12 +107,17 @@ def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
 
 
 @contextmanager
-def redis_server() -> Iterator[Server]:
-    """Debian's redis-server."""
-    binary = shutil.which("redis-server")
-    if binary is None:
-        raise Missing("redis-server is not installed (Debian package redis-server)")
-    with _redis_like(binary) as server:
+def redis_server(cache: Path = CACHE) -> Iterator[Server]:
+    """Debian's redis-server: the installed one, else one unpacked beside the tests."""
+    if binary := shutil.which("redis-server"):
+        with _redis_like(binary) as server:
+            yield server
+        return
+    unpacked = _unpacked_redis(cache)
+    libraries = ":".join(str(path) for path in unpacked.glob("usr/lib/*-linux-gnu"))
+    with _redis_like(
+        str(unpacked / "usr/bin/redis-server"), {**os.environ, "LD_LIBRARY_PATH": libraries}
+    ) as server:
         yield server
 
 
@@ -129,7 +134,7 @@ def valkey_server() -> Iterator[Server]:
 
 
 @contextmanager
-def _redis_like(binary: str) -> Iterator[Server]:
+def _redis_like(binary: str, env: Mapping[str, str] | None = None) -> Iterator[Server]:
     with tempfile.TemporaryDirectory(prefix="heliograph-redis-") as folder:
         port = free_port()
         command = [
@@ -137,7 +142,7 @@ def _redis_like(binary: str) -> Iterator[Server]:
             "--appendonly", "no", "--save", "",
         ]  # fmt: skip
         log = Path(folder) / "server.log"
-        with _running(command, log) as process:
+        with _running(command, log, env) as process:
             _wait(process, lambda: _pong(port), REDIS_PATIENCE, log)
             yield Server(f"redis://127.0.0.1:{port}/0", process=process)
 
@@ -185,18 +190,60 @@ def _fetch(mvn: str, folder: Path) -> None:
     partial.rename(folder)
 
 
+# --- Debian's packages ---------------------------------------------------------------------------
+
+_REDIS_PACKAGES = (
+    "redis-server", "redis-tools", "libjemalloc2", "liblua5.1-0", "lua-cjson", "lua-bitop",
+    "liblzf1", "libatomic1",
+)  # fmt: skip
+
+
+def _unpacked_redis(cache: Path) -> Path:
+    """Folder with redis-server and its libraries, fetched once; nothing is installed."""
+    apt, dpkg = shutil.which("apt-get"), shutil.which("dpkg-deb")
+    if apt is None or dpkg is None:
+        raise Missing("redis-server is not installed, and there is no apt-get to fetch it with")
+    folder = cache / "redis"
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with (folder.parent / "redis.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            partial = folder.with_name("redis.partial")
+            shutil.rmtree(partial, ignore_errors=True)
+            partial.mkdir()
+            try:
+                _quiet([apt, "download", *_REDIS_PACKAGES], partial)
+                for package in sorted(partial.glob("*.deb")):
+                    _quiet([dpkg, "-x", package.name, "."], partial)
+            except subprocess.CalledProcessError as failed:
+                raise Missing(
+                    "redis-server is not installed and apt-get could not fetch it (try apt-get "
+                    f"update): {failed.output[-300:]!r}"
+                ) from failed
+            partial.rename(folder)
+    return folder
+
+
+def _quiet(command: Sequence[str], folder: Path) -> None:
+    subprocess.run(
+        command, cwd=folder, check=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    )
+
+
 # --- processes -----------------------------------------------------------------------------------
 
 
 @contextmanager
-def _running(command: Sequence[str], log: Path) -> Iterator[subprocess.Popen[bytes]]:
+def _running(
+    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
+) -> Iterator[subprocess.Popen[bytes]]:
     """Runs a command, and kills it at the end: what it holds is thrown away."""
     if setpriv := shutil.which("setpriv"):  # ends the server too when the tests are killed
         command = [setpriv, "--pdeathsig", "KILL", *command]
     with log.open("wb") as output:
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True,
+            start_new_session=True, env=env,
         )  # fmt: skip
     try:
         yield process
