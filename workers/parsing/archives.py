@@ -16,6 +16,7 @@ from workers.parsing.refusals import refusal
 _ENCRYPTED_PACKAGE = "EncryptedPackage".encode("utf-16-le")
 _OLE = b"\xd0\xcf\x11\xe0"
 _MEMBERS = 20_000
+EXHAUSTED = (etree.ErrorTypes.ERR_NO_MEMORY, etree.ErrorTypes.ERR_RESOURCE_LIMIT)
 _BROKEN = (zipfile.BadZipFile, zlib.error)
 
 
@@ -76,9 +77,8 @@ def xml(data: bytes) -> _Element:
 
 
 def unreadable(error: etree.XMLSyntaxError) -> Unparsable:
-    """libxml2 reports a failed allocation as a syntax error of its own."""
-    exhausted = getattr(error, "code", None) == etree.ErrorTypes.ERR_NO_MEMORY
-    return refusal("too_complex" if exhausted else "damaged")
+    """libxml2 reports a failed allocation, and what passes its bounds, as syntax errors."""
+    return refusal("too_complex" if getattr(error, "code", None) in EXHAUSTED else "damaged")
 
 
 def local(element: _Element) -> str:

@@ -69,11 +69,21 @@ async def html_of(data: bytes) -> str:
     return (await parsed(data, media.HTML)).text
 
 
-async def test_deep_nesting_and_broken_markup_are_survived() -> None:
+async def test_broken_markup_is_survived() -> None:
     assert "core" in await html("<div>" * 200 + "core" + "</p>" * 50)
+
+
+@pytest.mark.parametrize("depth", [250, 260, 1000, 2000])
+async def test_nothing_is_lost_in_deep_pages(depth: int) -> None:
+    page = "<p>before</p>" + "<div>" * depth + "core" + "</div>" * depth + "<p>after</p>"
+    assert (await html(page)).split() == ["before", "core", "after"]
+
+
+@pytest.mark.parametrize("depth", [3000, 300_000])
+async def test_what_is_deeper_than_can_be_read_is_refused_rather_than_cut(depth: int) -> None:
     with pytest.raises(Unparsable) as caught:
-        await html("<div>" * 300_000)
-    assert caught.value.code in ("empty", "too_complex", "damaged")
+        await html("<p>before</p>" + "<div>" * depth + "core" + "<p>after</p>")
+    assert caught.value.code == "too_complex"
 
 
 async def test_entities_do_not_explode_and_nothing_is_fetched() -> None:
