@@ -27,6 +27,9 @@ _HTTP_CODES = {
 }
 
 
+_UNPARSED = "There was an error parsing the body"  # what FastAPI says of all but syntax errors
+
+
 class FieldError(BaseModel):
     """What is wrong with one field of the request."""
 
@@ -101,6 +104,8 @@ async def _http_error(request: Request, error: Exception) -> Response:
         detail = "Nothing is served at this address; /docs lists what is."
     elif error.status_code == 405:
         detail = f"{request.method} is not possible here."
+    elif error.status_code == 400 and detail == _UNPARSED:
+        detail = "The body cannot be read as JSON in UTF-8, or goes beyond what JSON readers take."
     return response(problem(error.status_code, code, title, detail), error.headers)
 
 

@@ -99,6 +99,16 @@ async def test_a_body_that_is_not_json(site: Site, path: str, content: bytes) ->
     assert reply.headers["content-type"] == "application/problem+json"
 
 
+@pytest.mark.parametrize(
+    "content",
+    [b'{"query": "\xff"}', b"[" * 100_000, b'{"query": "x", "top_k": ' + b"9" * 5000 + b"}"],
+)
+async def test_a_body_beyond_json_names_json(site: Site, content: bytes) -> None:
+    for path in ("/query", "/documents/delete"):
+        reply = await site.client.post(path, content=content, headers=JSON)
+        assert_problem(reply, 400, "malformed_body", "JSON")
+
+
 @pytest.mark.parametrize("path", ["/query", "/query/context", "/documents/delete", "/admin/keys"])
 async def test_a_body_of_another_content_type(site: Site, path: str) -> None:
     for kind in ("application/x-www-form-urlencoded", "text/plain", "application/xml"):
