@@ -16,7 +16,7 @@ from app.api.fields import Body
 from app.api.problems import responses
 from app.api.schemas import moment
 from app.domain import ApiKey, Scope
-from app.errors import Forbidden, NotFound
+from app.errors import Conflict, Forbidden, NotFound
 
 router = APIRouter(prefix="/admin", tags=["admin"])
 
@@ -127,7 +127,7 @@ async def create_key(
     "/keys/{key_id}",
     status_code=204,
     summary="Revoke an API key",
-    responses=responses(401, 403, 404, 422, 503),
+    responses=responses(401, 403, 404, 409, 422, 503),
 )
 async def revoke_key(
     key_id: Annotated[str, Path(max_length=64, description="Id of the key.")],
@@ -139,6 +139,12 @@ async def revoke_key(
     key = keys.get(key_id)
     if key is None or not _within(called, key.workspaces):
         raise NotFound("There is no such key.")
+    if len(keys) == 1:
+        raise Conflict(
+            "This is the last key; without it the service would be open to whoever reaches it. "
+            "Make another one first, or revoke it with: python -m app.cli keys revoke",
+            code="last_key",
+        )
     await deployed.services.keyring.revoke(key_id)
     deployed.gate.forget()
 

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple
 
 from app.domain import Citation, Context, Mode, Prompt, Question, Usage
-from app.errors import AppError, Invalid
+from app.errors import AppError, BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.query import absence, citations, context, dual, walk
 from app.query.found import Clock, Found
@@ -147,6 +147,11 @@ class _Run:
                     yield Event("token", text)
             if text := marks.end():
                 yield Event("token", text)
+        if self._model is not None and not any(piece.strip() for piece in self._pieces):
+            raise BadModelOutput(
+                "The model wrote no answer. Ask again, or use only_context to see what was found.",
+                code="empty_answer",
+            )
 
     async def _bypass(self) -> AsyncIterator[Event]:
         model = self._models.answerer.model

@@ -25,6 +25,7 @@ from app.words import score, stop_words, word_sets
 MIN_SHARE = 0.42
 MIN_LIKENESS = 0.4  # cosine of the question and the nearest passage
 MIN_LIKENESS_ABROAD = 0.3  # where they are in different languages and cannot share words
+LONG = 8.0  # rare words; of a longer question a source need not hold a share that grows with it
 COMMONEST = 32  # score of the most common words in the word list
 LEAST_RARITY = 0.4
 
@@ -43,7 +44,7 @@ def covered(question: str, names: Iterable[str], context: Context) -> float:
     """Largest share of the question's content words that one source, entity or relation holds.
     `names` of the question that are in the index count as held, whatever their spelling there."""
     weights = {term: _rarity(term) for term in _content(question)}
-    whole = sum(weights.values())
+    whole = min(sum(weights.values()), LONG)
     known = {term for name in names for term in terms(name)}
     best = 0.0
     for text in _texts(context):

@@ -215,6 +215,15 @@ async def test_a_revoked_key_is_refused_at_once(site: Site) -> None:
     assert_problem(reply, 404, "not_found")
 
 
+async def test_the_last_key_is_not_revoked_over_http(site: Site) -> None:
+    """It would open the service to whoever reaches it, through a proxy on the same host too."""
+    made = (await site.client.post("/admin/keys", json={"scope": "admin"})).json()
+    admin = {"Authorization": f"Bearer {made['secret']}"}
+    reply = await site.client.delete(f"/admin/keys/{made['id']}", headers=admin)
+    assert_problem(reply, 409, "last_key", "app.cli keys revoke")
+    assert (await site.client.get("/documents")).status_code == 401
+
+
 async def test_a_key_that_another_process_revoked_is_refused_within_five_seconds(
     site: Site,
 ) -> None:

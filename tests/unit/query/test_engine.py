@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from app.domain import Context, Mode, Question, Turn, Usage
-from app.errors import Invalid, Unavailable
+from app.errors import BadModelOutput, Invalid, Unavailable
 from app.query import engine
 from app.query.absence import SENTENCES
 from app.query.engine import Answered
@@ -32,6 +32,22 @@ async def test_an_answer_carries_checked_citations_and_its_cost(library: Library
     assert result.timings_ms["total"] >= result.timings_ms["answer"]
     assert result.explain == {}
     assert result.notice == ""
+
+
+@pytest.mark.parametrize("pieces", [(), ("",), (" \n", "")])
+async def test_a_model_that_writes_nothing_is_not_taken_for_nothing_found(
+    library: Library, pieces: tuple[str, ...]
+) -> None:
+    library.answerer.pieces = pieces
+    with pytest.raises(BadModelOutput, match="no answer"):
+        await answered(library)
+
+
+async def test_a_long_question_is_answered_for_the_names_that_are_known(library: Library) -> None:
+    library.answerer.pieces = ("In Kuusamo [1].",)
+    strangers = ", ".join(f"Name{n}" for n in range(300))
+    text = f"Who of these directed The Silent Harbour: {strangers}, Aino Korhonen?"
+    assert (await answered(library, Question(text))).citations
 
 
 async def test_explain_names_dropped_marks_and_unsourced_sentences(library: Library) -> None:
@@ -93,8 +109,8 @@ async def test_an_answerer_without_a_model_judges_for_itself(library: Library) -
     assert (await answered(library)).notice == ""
 
 
-async def test_an_answerer_that_says_nothing_found_nothing(library: Library) -> None:
-    library.answerer.pieces = ("  ",)
+async def test_rules_that_quote_nothing_found_nothing(library: Library) -> None:
+    library.answerer.pieces, library.answerer.model = ("  ",), None
     result = await answered(library)
     assert result.answer == SENTENCES["en"]
     assert result.notice == engine.NOTHING_FOUND
