@@ -51,8 +51,8 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports --no-cache
 
-evaluate: $(VENV)/.dev ## retrieval and extraction on the evaluation data (HELIOGRAPH_SHARED)
-	@$(BIN)/python -m pytest -m slow tests/bench $(ARGS)
+evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
+	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)
 
 docker: $(VENV)/.dev ## check Dockerfile and compose file without a daemon
 	@$(BIN)/hadolint Dockerfile
