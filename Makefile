@@ -22,7 +22,7 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports openapi evaluate lock docker
+.PHONY: help run serve test check lint format types imports evaluate lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
