@@ -13,9 +13,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from app.domain import Chunk, Extraction, Step, Usage
-from app.errors import AppError, BadModelOutput, Invalid
+from app.errors import BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
+from workers.stages.together import together
 
 log = logging.getLogger("heliograph.extract")
 
@@ -37,11 +38,9 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         await _store(workspace, groups.pop(key), replace(extraction, usage=Usage()))
     reader = _Reader(workspace, models, title_of(*names), naming_title(*names))
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with together() as tasks:
             for chunks in groups.values():
                 tasks.create_task(reader.read(chunks))
-    except* AppError as errors:
-        raise errors.exceptions[0] from None
     finally:
         await asyncio.shield(
             workspace.documents.charge(step.document_id, reader.usage, reader.warnings)

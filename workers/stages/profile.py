@@ -13,8 +13,9 @@ import logging
 from collections.abc import Iterable, Sequence
 
 from app.domain import Evidence, Kind, Profile, Ref, Step, Usage
-from app.errors import AppError, BadModelOutput, Invalid, NotFound
+from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
+from workers.stages.together import together
 
 log = logging.getLogger("heliograph.profile")
 
@@ -46,13 +47,11 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     refs = [Ref(Kind(kind), key) for kind, _, key in (code.partition(":") for code in step.shard)]
     profiler = _Profiler(workspace, models, step.document_id)
     try:
-        async with asyncio.TaskGroup() as tasks:
+        async with together() as tasks:
             made = [
                 tasks.create_task(profiler.profile(evidence))
                 for evidence in await workspace.graph.evidence(refs, limit=SAMPLE)
             ]
-    except* AppError as errors:
-        raise errors.exceptions[0] from None
     finally:
         await _charge(workspace, step, profiler.usage)
     await workspace.graph.put_profiles([task.result() for task in made])
