@@ -19,7 +19,7 @@ async def settle(workspace: Workspace, key: str, data: bytes) -> None:
     """For whoever stored a blob and then recorded it: a deletion that looked in between has taken
     it, and a job that was overtaken recorded nothing."""
     if not await workspace.documents.blob_in_use(key):
-        await workspace.blobs.delete([key])
+        await release(workspace, [key])
     elif not await workspace.blobs.has(key):
         await workspace.blobs.put(data)
 
