@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import hashlib
+import threading
 from dataclasses import replace
 
 import pytest
@@ -15,6 +16,7 @@ from app.terms import query_sparse
 from tests.workers.conftest import Rig
 from workers import plans
 from workers.runner import Terms, run_ticket
+from workers.stages import index, parse
 
 CURIE = (
     "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie. "
@@ -311,3 +313,27 @@ async def test_a_text_that_is_parsed_for_an_overtaken_job_is_not_kept(rig: Rig) 
     await rig.delete("d")
     await rig.drain()
     assert not await blobs.has(hashlib.sha256(BOHR.encode()).hexdigest())
+
+
+async def test_the_loop_goes_on_while_a_document_is_cut_and_its_words_are_counted(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both take seconds for a book; heartbeats and, in a lone process, questions share the loop."""
+    loop = threading.get_ident()
+    seen: dict[str, int] = {}
+
+    def watched(module: object, name: str) -> None:
+        original = getattr(module, name)
+
+        def run(*args: object, **named: object) -> object:
+            seen[name] = threading.get_ident()
+            return original(*args, **named)
+
+        monkeypatch.setattr(module, name, run)
+
+    watched(parse, "chunks")
+    watched(index, "document_sparse")
+    await rig.submit(CURIE)
+    await rig.drain()
+    assert seen.keys() == {"chunks", "document_sparse"}
+    assert loop not in seen.values()

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from app.domain import Chunk, Entity, Kind, Mark, Point, Ref, Relation, Stale, Step, Usage
+from app.domain import (
+    Chunk,
+    Entity,
+    Kind,
+    Mark,
+    Point,
+    Ref,
+    Relation,
+    Stale,
+    Step,
+    Usage,
+    Vector,
+)
 from app.ports import Models, Workspace
 from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
@@ -62,14 +75,8 @@ async def write(
     points: list[Point] = []
     if changed:
         vectors = await models.embedder.embed([text.text for text in changed], purpose="document")
-        points = [
-            Point(
-                text.ref, vector if any(vector) else (),
-                document_sparse(text.text, average=AVERAGE_TERMS[text.ref.kind]),
-                text.document_id,
-            )
-            for text, vector in zip(changed, vectors, strict=True)
-        ]  # fmt: skip
+        # In a thread: segmenting the words of long texts takes a while.
+        points = await asyncio.to_thread(_points, changed, vectors)
         await workspace.vectors.upsert(points)
     await workspace.graph.mark_indexed(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
@@ -77,6 +84,17 @@ async def write(
     if points:
         await _take_back(workspace, models, [point.ref for point in points])
     return points, len(texts) - len(changed)
+
+
+def _points(texts: Sequence[_Text], vectors: Sequence[Vector]) -> list[Point]:
+    return [
+        Point(
+            text.ref, vector if any(vector) else (),
+            document_sparse(text.text, average=AVERAGE_TERMS[text.ref.kind]),
+            text.document_id,
+        )
+        for text, vector in zip(texts, vectors, strict=True)
+    ]  # fmt: skip
 
 
 async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import logging
 
@@ -10,7 +11,7 @@ from app.originals import settle
 from app.ports import Models, Workspace
 from app.subjects import title_of
 from workers.chunking import Window, chunks
-from workers.parsing import Limits, parse
+from workers.parsing import Limits, Parsed, parse
 
 log = logging.getLogger("heliograph.parse")
 
@@ -23,19 +24,14 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     data = await workspace.blobs.get(revision.source)
     limits = Limits(workspace.options.parse_seconds, workspace.options.parse_memory_mb)
     parsed = await parse(data, revision.name, revision.media_type, limits=limits)
-    text = await workspace.blobs.put(parsed.text.encode())
+    data = parsed.text.encode()
+    text = await workspace.blobs.put(data)
     await workspace.documents.parsed(document.id, step.job_id, text=text, title=parsed.title)
-    await settle(workspace, text, parsed.text.encode())
+    await settle(workspace, text, data)
     if parsed.warnings:
         await workspace.documents.charge(document.id, Usage(), parsed.warnings)
-    windows = chunks(
-        parsed, models.tokenizer,
-        size=workspace.options.chunk_tokens, overlap=workspace.options.chunk_overlap,
-    )  # fmt: skip
-    made = [
-        _chunk(workspace.name, document.id, position, window, parsed.text)
-        for position, window in enumerate(windows)
-    ]
+    # In a thread: half a second for each megabyte, in which heartbeats and questions must go on.
+    made = await asyncio.to_thread(_cut, workspace, models, document.id, parsed)
     title = title_of(revision.name, parsed.title)
     keys = [extraction_key(models.extractor.version, title, chunk) for chunk in made]
     await workspace.graph.put_chunks(document.id, step.job_id, made, keys)
@@ -43,6 +39,17 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         "document.parsed workspace=%s document=%s media_type=%s characters=%d chunks=%d",
         workspace.name, document.id, revision.media_type, len(parsed.text), len(made),
     )  # fmt: skip
+
+
+def _cut(workspace: Workspace, models: Models, document_id: str, parsed: Parsed) -> list[Chunk]:
+    windows = chunks(
+        parsed, models.tokenizer,
+        size=workspace.options.chunk_tokens, overlap=workspace.options.chunk_overlap,
+    )  # fmt: skip
+    return [
+        _chunk(workspace.name, document_id, position, window, parsed.text)
+        for position, window in enumerate(windows)
+    ]
 
 
 def _chunk(workspace: str, document_id: str, position: int, window: Window, text: str) -> Chunk:
