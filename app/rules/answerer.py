@@ -163,11 +163,12 @@ def _general() -> frozenset[str]:
 def _picked(question: Question, ranked: _Ranked) -> list[Candidate]:
     wanted = asked(question.text)
     most = 1 if _SHORT.search(question.response_type) else MAX_SENTENCES
-    picked = chosen(ranked.candidates, ranked.vectors, sentences=most)
+    candidates = [c for c in ranked.candidates if not c.piece.heading] or ranked.candidates
+    picked = chosen(candidates, ranked.vectors, sentences=most)
     if wanted.when:
         picked.sort(key=lambda candidate: not names_a_time(candidate.text))
     if len(wanted.names) > 1 and most > 1 and _COMPARISON.search(question.text):
-        picked = _one_for_each(wanted, ranked.candidates, picked)
+        picked = _one_for_each(wanted, candidates, picked)
     return picked
 
 

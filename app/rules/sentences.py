@@ -16,34 +16,36 @@ _UNSPACED_SENTENCE = re.compile(r"[^。！？!?\n]+[。！？!?]*[”」』’\"
 
 
 class Piece(NamedTuple):
-    """`text[start:end]` of a passage, in order; `stems` are its content words."""
+    """`text[start:end]` of a passage, in order; `stems` are its content words; a `heading` says
+    nothing by itself."""
 
     start: int
     end: int
     stems: frozenset[str]
+    heading: bool = False
 
 
 def pieces(text: str) -> list[Piece]:
     """Sentences of a passage (chat: whole lines; tables: rows), none too short or too long."""
     found: list[Piece] = []
-    for start, full, longest in _spans(text):
+    for start, full, longest, heading in _spans(text):
         end = _cut(text, start, full, longest)
         if end - start >= (SHORTEST_UNSPACED if is_unspaced(text[start:end]) else SHORTEST):
-            found.append(Piece(start, end, stems(text[start:end])))
+            found.append(Piece(start, end, stems(text[start:end]), heading))
     return found
 
 
-def _spans(text: str) -> list[tuple[int, int, int]]:
+def _spans(text: str) -> list[tuple[int, int, int, bool]]:
     if not is_unspaced(text):
         return [
-            (sentence.start, sentence.end, LONGEST_LINE if sentence.speaker else LONGEST)
-            for sentence in read("", text).sentences
+            (s.start, s.end, LONGEST_LINE if s.speaker else LONGEST, s.heading and not s.cells)
+            for s in read("", text).sentences
         ]
     found = []
     for match in _UNSPACED_SENTENCE.finditer(text):
         part = match.group()
         start = match.start() + len(part) - len(part.lstrip())
-        found.append((start, match.start() + len(part.rstrip()), LONGEST))
+        found.append((start, match.start() + len(part.rstrip()), LONGEST, False))
     return found
 
 

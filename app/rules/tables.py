@@ -74,20 +74,21 @@ def rows(text: str) -> list[Row]:
 
 
 def _rows_of(block: list[tuple[int, str]]) -> list[Row]:
-    if len(block) < 2:
+    named = sum(len(_NAMED.findall(line)) for _, line in block)
+    if len(block) < 2 and named < 2:  # a table of one record: `name: value | name: value`
         return []
     if any(_RULE.fullmatch(line) for _, line in block[:3]):
         return _ruled(block)
-    named = sum(len(_NAMED.findall(line)) for _, line in block) >= len(block)
+    has_names = named >= len(block)
     header: list[str] = []
-    if not named:
+    if not has_names:
         place, line = block[0]
         header = [line[start:end] for start, end in _cells(line)]
         if not _is_header(header):
             header = []
     found = []
     for number, (place, line) in enumerate(block):
-        if (header and not number) or (named and not _NAMED.search(line)):
+        if (header and not number) or (has_names and not _NAMED.search(line)):
             found.append(Row(place, place + len(line), ()))
         else:
             names = header or [""] * (line.count("|") + 1)

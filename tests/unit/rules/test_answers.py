@@ -100,6 +100,21 @@ async def test_a_list_has_a_bullet_for_each_sentence(embedder: LocalEmbedder) ->
     assert text.count("\n- ") == text.count("[1]") > 1
 
 
+async def test_a_heading_is_no_answer_where_there_is_text(embedder: LocalEmbedder) -> None:
+    heading = "The Old Mill of Berta Klein"
+    asked = Question("Who built the Old Mill?")
+    text = await reply(embedder, asked, context(("notes", f"{heading}\n\n{MILL}")))
+    assert "The Old Mill was built by Berta Klein. [1]" in text
+    assert f"{heading} [1]" not in text
+    assert f"{heading} [1]" in await reply(embedder, asked, context(("notes", heading)))
+
+
+async def test_a_table_of_one_row_is_answered_from(embedder: LocalEmbedder) -> None:
+    found = context(("staff.csv", "name: Ann | role: approver"))
+    text = await reply(embedder, Question("Who is the approver?"), found)
+    assert "name: Ann | role: approver [1]" in text
+
+
 @pytest.mark.parametrize(
     ("question", "opening"),
     [
