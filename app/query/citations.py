@@ -31,6 +31,7 @@ NOT_AN_END = re.compile(
 )
 WRAPPED = 45  # characters; a shorter line ended for a reason of its own
 ITEM = re.compile(r"[-*•#>|]|[0-9]+[.)]\s|[\w .'-]{1,30}:\s")
+_BEHIND = re.compile(r"([.!?…。！？][\"”'’)」』]*)((?:[ \t]*\[[0-9]+\])+)")  # marks after the stop
 MOST_RANGE = 20
 QUOTE = 600  # characters
 CONTEXT = 12  # characters before a bracket that show that it belongs to quoted text
@@ -219,7 +220,7 @@ def _unsourced(text: str) -> list[str]:
     """Sentences that neither hold a mark nor are followed by one. Headings, lead-ins and list
     heads claim nothing."""
     found = []
-    for sentence in sentences(re.sub(r"([.!?。！？])((?:[ \t]*\[[0-9]+\])+)", r"\2\1", text)):
+    for sentence in sentences(_BEHIND.sub(r"\2\1", text)):
         words = sentence.text.strip()
         plain = words.strip("#*- ")
         claims = not words.startswith("#") and not plain.endswith((":", "："))

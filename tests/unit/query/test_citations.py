@@ -114,6 +114,11 @@ def test_sentences_without_a_source_are_named() -> None:
     assert check(answer, SOURCES).unsourced == ("It is surely also the most beautiful one.",)
 
 
+def test_a_mark_behind_closing_quotation_marks_is_a_source() -> None:
+    answer = "Passages follow:\n\n'Oulu lies in the north of Finland.' [2]"
+    assert check(answer, SOURCES).unsourced == ()
+
+
 def test_a_chinese_sentence_without_a_source_is_named() -> None:
     assert check("奥卢是芬兰的一座城市[2]。它是世界上最美丽的城市之一。", SOURCES).unsourced == (
         "它是世界上最美丽的城市之一。",
