@@ -70,11 +70,21 @@ class AcceptedListBody(BaseModel):
 
 
 class ProgressBody(BaseModel):
-    stage: str = Field(description="Stage of its latest job.", examples=["extract"])
+    """How far a job is. Of a job that is done: stage `done`, 1 of 1."""
+
+    stage: str = Field(
+        description="Stage at hand, the one it stopped at, or `done`.", examples=["extract"]
+    )
     done: int = Field(
         description="Units of the stage that are done (chunks, things to profile, …)."
     )
     total: int = Field(description="All units of the stage; 0 while unknown.")
+
+    @classmethod
+    def of(cls, job: Job) -> ProgressBody:
+        if job.state is State.DONE:  # its last stage may have had nothing to do
+            return cls(stage="done", done=1, total=1)
+        return cls(stage=job.stage, done=job.done, total=job.total)
 
 
 class FailureBody(BaseModel):
@@ -145,7 +155,7 @@ class DocumentBody(BaseModel):
             media_type=revision.media_type,
             size=revision.size,
             status=document.status,
-            progress=ProgressBody(stage=job.stage, done=job.done, total=job.total),
+            progress=ProgressBody.of(job),
             error=FailureBody.of(job.error),
             warnings=list(document.warnings),
             metadata=dict(revision.metadata),
@@ -207,8 +217,8 @@ class JobBody(BaseModel):
     kind: Plan = Field(description="What it does.")
     document_id: str = Field(description="For which document.")
     state: State = Field(description="Its state; done, failed and cancelled are final.")
-    stage: str = Field(description="Stage at hand, or the last one.")
-    done: int = Field(description="Units of the stage that are done.")
+    stage: str = Field(description="Stage at hand, the one it stopped at, or `done`.")
+    done: int = Field(description="Units of the stage that are done; 1 of 1 when the job is.")
     total: int = Field(description="All units of the stage; 0 while unknown.")
     attempts: int = Field(description="Failed tries so far.")
     error: FailureBody | None = Field(description="Why it failed, if it did.")
@@ -217,14 +227,15 @@ class JobBody(BaseModel):
 
     @classmethod
     def of(cls, job: Job) -> JobBody:
+        progress = ProgressBody.of(job)
         return cls(
             id=job.id,
             kind=job.plan,
             document_id=job.document_id,
             state=job.state,
-            stage=job.stage,
-            done=job.done,
-            total=job.total,
+            stage=progress.stage,
+            done=progress.done,
+            total=progress.total,
             attempts=job.attempts,
             error=FailureBody.of(job.error),
             created_at=moment(job.created_at),

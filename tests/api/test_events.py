@@ -115,6 +115,9 @@ async def test_a_documents_progress_is_followed_to_its_end(site: Site) -> None:
         assert [number for _, number, _ in events] == list(range(1, len(events) + 1))
     [(name, _, body)] = await follow(f"/jobs/{job_id}/events")
     assert (name, body["state"]) == ("done", "done")
+    assert (body["stage"], body["done"], body["total"]) == ("done", 1, 1)
+    document = (await site.client.get("/documents/amber")).json()
+    assert document["progress"] == {"stage": "done", "done": 1, "total": 1}
 
 
 async def test_following_stops_when_the_client_goes(site: Site) -> None:
