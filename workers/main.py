@@ -26,6 +26,7 @@ from workers.runner import Terms, run_ticket, sweep
 log = logging.getLogger("heliograph.worker")
 
 SWEEP_SECONDS = 10.0
+RESTART_SECONDS = 1.0
 POLL_SECONDS = 0.05
 # Longer than any job: arq must neither time a step out nor decide when it is delivered again.
 JOB_SECONDS = 7 * 24 * 3600
@@ -52,21 +53,33 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker inside this process, over services that are open already; yields its task."""
-    worker = Worker(
-        **arq_settings(settings),
-        ctx=_context(services, settings),
-        handle_signals=False,
-    )
     sweeper = asyncio.create_task(_sweep_for_ever(services))
-    running = asyncio.create_task(worker.async_run())
+    running = asyncio.create_task(_work_for_ever(services, settings))
     try:
         yield running
     finally:
         for task in (sweeper, running):
             task.cancel()
         await asyncio.gather(sweeper, running, return_exceptions=True)
-        with contextlib.suppress(Exception):  # arq closes what is closed already
-            await worker.close()
+
+
+async def _work_for_ever(services: Services, settings: Settings) -> None:
+    """arq ends when the queue server is away for a moment. A process of its own is started again by
+    whoever watches it; here nobody would, and the service would go on without a worker."""
+    while True:
+        worker = Worker(
+            **arq_settings(settings),
+            ctx=_context(services, settings),
+            handle_signals=False,
+        )
+        try:
+            await worker.async_run()
+        except Exception as error:  # arq's, whatever it is: steps never raise
+            log.warning("worker.restart error=%s", type(error).__name__, exc_info=True)
+        finally:
+            with contextlib.suppress(Exception):  # arq closes what is closed already
+                await worker.close()
+        await asyncio.sleep(RESTART_SECONDS)
 
 
 def _context(services: Services, settings: Settings) -> dict[str, Any]:
@@ -82,6 +95,8 @@ async def _sweep_for_ever(services: Services) -> None:
             await sweep(services)
         except AppError as error:
             log.warning("sweep.failed code=%s", error.code)
+        except Exception:  # a bug must not end what every lost message relies on
+            log.exception("sweep.bug")
         await asyncio.sleep(SWEEP_SECONDS)
 
 
