@@ -21,11 +21,10 @@ from urllib.parse import urlsplit
 import httpx
 
 from app.errors import AppError, BadModelOutput, Invalid, Misconfigured, Overloaded, Unavailable
-from app.llm.limits import Limiter, LocalLimiter, Rates
+from app.llm.limits import NO_LIMIT, Limiter, LocalLimiter, Rates
 
 log = logging.getLogger("heliograph.llm")
 
-NO_LIMIT = Rates()
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 PATIENCE = 120.0  # seconds that a call waits for its turn; after that its caller may come again

@@ -7,6 +7,7 @@ call would be on time. Being one number, workers on many hosts can share it thro
 from __future__ import annotations
 
 import hashlib
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -16,6 +17,8 @@ from redis.asyncio import Redis
 from redis.exceptions import RedisError
 
 from app.errors import Unavailable
+
+log = logging.getLogger("heliograph.llm")
 
 BURST = 10.0  # seconds' worth of a limit that may be used at once after a quiet time
 
@@ -33,6 +36,9 @@ class Rates:
             60 / self.requests if self.requests else 0.0,
             60 * tokens / self.tokens if self.tokens else 0.0,
         )
+
+
+NO_LIMIT = Rates()
 
 
 class Limiter(Protocol):
@@ -117,7 +123,9 @@ return 0
 
 
 class RedisLimiter:
-    """For all workers of an endpoint. `endpoint`: what identifies it; only a hash is stored."""
+    """For all workers of an endpoint. `endpoint`: what identifies it; only a hash is stored.
+
+    Without Redis only calls that have a limit to keep are refused (`Unavailable`)."""
 
     def __init__(self, redis: Redis, endpoint: str, rates: Rates) -> None:
         self._redis, self._rates = redis, rates
@@ -128,22 +136,32 @@ class RedisLimiter:
 
     async def reserve(self, tokens: int) -> float:
         requests, spent = self._rates.seconds(tokens)
-        return await self._run(_RESERVE, requests, spent, BURST) / 1000
+        try:
+            return await self._run(_RESERVE, requests, spent, BURST) / 1000
+        except RedisError as error:
+            if self._rates != NO_LIMIT:
+                raise Unavailable("the queue that shares the model's rate limit is away") from error
+            log.warning("limit.away error=%s", type(error).__name__)
+            return 0.0
 
     async def settle(self, surplus: int) -> None:
         if self._rates.tokens:
-            await self._run(_ADD, 0, self._rates.seconds(surplus)[1])
+            await self._note(_ADD, 0, self._rates.seconds(surplus)[1])
 
     async def cancel(self, tokens: int) -> None:
         requests, spent = self._rates.seconds(tokens)
-        await self._run(_ADD, -requests, -spent)
+        await self._note(_ADD, -requests, -spent)
 
     async def pause(self, seconds: float) -> None:
-        await self._run(_PAUSE, seconds)
+        await self._note(_PAUSE, seconds)
+
+    async def _note(self, script: str, *arguments: float) -> None:
+        """What comes after a call must not cost its result, nor hide why it failed."""
+        try:
+            await self._run(script, *arguments)
+        except RedisError as error:
+            log.warning("limit.away error=%s", type(error).__name__)
 
     async def _run(self, script: str, *arguments: float) -> int:
         call = self._redis.eval(script, len(self._keys), *self._keys, *map(str, arguments))
-        try:
-            return cast(int, await cast(Awaitable[object], call))
-        except RedisError as error:
-            raise Unavailable("the queue that shares the model's rate limit is away") from error
+        return cast(int, await cast(Awaitable[object], call))

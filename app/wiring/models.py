@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
     from app.llm.http import ModelClient
 
+REDIS_SECONDS = 5.0  # each model call asks Redis first; one that hangs must not hang them all
+
 
 async def open_models(
     stack: AsyncExitStack, settings: Settings
@@ -142,6 +144,9 @@ class _Servers:
         if self._redis is None:
             from redis.asyncio import Redis
 
-            self._redis = Redis.from_url(self.settings.queue_url)
+            self._redis = Redis.from_url(
+                self.settings.queue_url,
+                socket_timeout=REDIS_SECONDS, socket_connect_timeout=REDIS_SECONDS,
+            )  # fmt: skip
             self.stack.push_async_callback(self._redis.aclose)
         return self._redis

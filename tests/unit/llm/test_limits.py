@@ -97,3 +97,18 @@ async def test_a_lost_redis_loses_replies_but_stops_calls_that_need_its_limit() 
         assert await replies.get("k") is None
         with pytest.raises(Unavailable):
             await RedisLimiter(redis, "e", Rates(requests=1)).reserve(1)
+
+
+async def test_without_a_limit_a_lost_redis_stops_no_call() -> None:
+    async with Redis(host="127.0.0.1", port=1) as redis:
+        limiter = RedisLimiter(redis, "e", Rates())
+        assert await limiter.reserve(1) == 0.0
+        await limiter.pause(1.0)
+
+
+async def test_a_redis_lost_after_a_call_does_not_cost_its_result() -> None:
+    async with Redis(host="127.0.0.1", port=1) as redis:
+        limiter = RedisLimiter(redis, "e", Rates(requests=1, tokens=1000))
+        await limiter.settle(10)
+        await limiter.cancel(10)
+        await limiter.pause(1.0)
