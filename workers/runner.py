@@ -192,5 +192,4 @@ async def _heartbeat(services: Services, step: Step, terms: Terms) -> AsyncItera
         raise _LeaseLost from None
     finally:
         pulse.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await pulse
+        await asyncio.wait({pulse})  # and not `await pulse`, which would also catch our own end

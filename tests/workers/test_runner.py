@@ -6,11 +6,12 @@ import asyncio
 import copy
 import hashlib
 import threading
+from collections.abc import Sequence
 from dataclasses import replace
 
 import pytest
 
-from app.domain import Document, Failure, Kind, State, Status, VectorQuery
+from app.domain import Document, Extraction, Failure, Kind, State, Status, Step, VectorQuery
 from app.errors import BadModelOutput, NotFound, Unavailable
 from app.terms import query_sparse
 from tests.workers.conftest import Rig
@@ -337,3 +338,42 @@ async def test_the_loop_goes_on_while_a_document_is_cut_and_its_words_are_counte
     await rig.drain()
     assert seen.keys() == {"chunks", "document_sparse"}
     assert loop not in seen.values()
+
+
+async def test_a_stop_is_heard_while_a_heartbeat_ends(rig: Rig) -> None:
+    """Else the worker would carry the whole document to its end first."""
+    ending = asyncio.Event()
+
+    class Journal:
+        def __getattr__(self, name: str) -> object:
+            return getattr(rig.services.journal, name)
+
+        async def renew(self, step: Step, *, lease: float) -> bool:
+            try:
+                await asyncio.sleep(60)
+            except asyncio.CancelledError:
+                ending.set()
+                await asyncio.sleep(0.05)
+                raise
+            return True
+
+    class Slow:
+        version = rig.extractor.version
+
+        async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
+            await asyncio.sleep(0.1)
+            return await rig.extractor.extract(title, headings, text)
+
+    services = replace(
+        rig.services,
+        journal=Journal(),  # type: ignore[arg-type]
+        models=replace(rig.services.models, extractor=Slow()),
+    )
+    document = await rig.submit(CURIE)
+    work = asyncio.create_task(run_ticket(services, rig.queue.sent.popleft(), Terms(lease=0.06)))
+    await ending.wait()
+    work.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await work
+    assert (await rig.workspace().documents.get(document.id)).status is not Status.READY
+    assert (await _settled(rig, document.id)).status is Status.READY
