@@ -177,6 +177,8 @@ def _without_overlap(present: Sequence[_Mention]) -> list[_Mention]:
 def _refers_back(sentence: Sentence) -> bool:
     """Whether the sentence starts with a pronoun or "the film", "this company"."""
     tokens = sentence.tokens
+    if not tokens:  # marks only
+        return False
     if tokens[0].low in english()["starter"] and tokens[0].low not in ("this", "these"):
         return True
     return len(tokens) > 1 and tokens[0].low in ("the", "this") and tokens[1].low in _BACK
