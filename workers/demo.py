@@ -21,7 +21,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from rich.table import Table
 
-from app.errors import AppError
+from app.errors import AppError, Unauthenticated
 from app.settings import load
 from workers.standalone import serving
 
@@ -37,6 +37,7 @@ class Asked:
 
 QUESTIONS = (
     Asked("What chain did Marley's Ghost wear?", "mix"),
+    Asked("To whom was Scrooge apprenticed?", "ppr"),
     Asked("How many senators does each state have?", "naive"),
     Asked("刘备是什么人？", "local"),
     Asked("How is the trustee related to the debtor and the court?", "global"),
@@ -76,7 +77,7 @@ async def _show(client: httpx.AsyncClient, console: Console, base: str) -> None:
         f"  curl -F files=@your.pdf {base}/documents\n"
         f"  curl {base}/query -H 'content-type: application/json' "
         "-d '{\"query\": \"…\", \"mode\": \"mix\"}'",
-        highlight=False, markup=False,
+        highlight=False, markup=False, soft_wrap=True,
     )  # fmt: skip
 
 
@@ -128,7 +129,9 @@ async def _graph(client: httpx.AsyncClient, console: Console) -> None:
 async def _ask(client: httpx.AsyncClient, console: Console, asked: Asked) -> None:
     body = {"query": asked.query, "mode": asked.mode, "top_k": 20, "chunk_top_k": 8}
     reply = await _json(client, "POST", "/query", json=body)
-    lines = [escape(reply["answer"]), ""]
+    lines = [escape(reply["answer"])]
+    if reply["citations"]:
+        lines.append("")
     for one in reply["citations"]:
         page = f", page {one['page']}" if one["page"] else ""
         lines.append(
@@ -149,6 +152,11 @@ async def _ask(client: httpx.AsyncClient, console: Console, asked: Asked) -> Non
 
 async def _json(client: httpx.AsyncClient, method: str, path: str, **request: Any) -> Any:
     reply = await client.request(method, path, **request)
+    if reply.status_code == httpx.codes.UNAUTHORIZED:
+        raise Unauthenticated(
+            "The samples are shown without an API key, and this service has one. `make serve` "
+            "serves it; HELIOGRAPH_DATA_DIR names another folder for the samples."
+        )
     if reply.is_error:
         raise AppError(f"{method} {path}: {reply.status_code} {reply.text[:300]}")
     return reply.json()
