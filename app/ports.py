@@ -8,7 +8,7 @@ another one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -431,7 +431,7 @@ class Answerer(Protocol):
         """None: no language model writes the answers."""
         ...
 
-    def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+    def answer(self, question: Question, context: Context) -> AsyncGenerator[str | Usage, None]:
         """Pieces of text with `[n]` marks of context sources; usage once, at the end."""
         ...
 

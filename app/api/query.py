@@ -342,7 +342,6 @@ async def _events(
     body: QuestionBody, question: Question, workspace: Workspace, models: Models, metrics: Metrics
 ) -> AsyncGenerator[Event, None]:
     events = engine.stream(workspace, models, question, explain=body.explain)
-    assert isinstance(events, AsyncGenerator), "it must end when the client is gone"
     async with aclosing(events):
         async for event in events:
             match event.data:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
@@ -145,7 +145,9 @@ class LlmAnswerer:
     def model(self) -> str | None:
         return self._model.model
 
-    async def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+    async def answer(
+        self, question: Question, context: Context
+    ) -> AsyncGenerator[str | Usage, None]:
         async with aclosing(self._model.stream(self._prompt(question, context))) as pieces:
             async for piece in pieces:
                 yield piece

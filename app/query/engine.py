@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple
 
@@ -85,12 +86,13 @@ async def answer(
 
 async def stream(
     workspace: Workspace, models: Models, question: Question, *, explain: bool = False
-) -> AsyncIterator[Event]:
+) -> AsyncGenerator[Event, None]:
     """context, token…, done; or error as the last event, whenever an expected error occurs."""
     run = _Run(workspace, models, question, only_context=False, explain=explain)
     try:
-        async for event in run.events():
-            yield event
+        async with aclosing(run.events()) as events:  # a client that leaves ends the model call
+            async for event in events:
+                yield event
     except AppError as error:
         yield Event("error", error)
         return
@@ -113,10 +115,11 @@ class _Run:
         self._model: str | None = None
         self._notice = ""
 
-    async def events(self) -> AsyncIterator[Event]:
+    async def events(self) -> AsyncGenerator[Event, None]:
         if self._question.mode is Mode.BYPASS:
-            async for event in self._bypass():
-                yield event
+            async with aclosing(self._bypass()) as events:
+                async for event in events:
+                    yield event
             return
         got = await _retrieve(self._workspace, self._models, self._question, self._clock)
         # An answerer without a model judges each sentence, and costs nothing to ask.
@@ -127,24 +130,27 @@ class _Run:
         if self._only_context:
             return
         if not shown.empty:
-            async for event in self._written():
-                yield event
+            async with aclosing(self._written()) as events:
+                async for event in events:
+                    yield event
         if not any(piece.strip() for piece in self._pieces):
             self._model, self._notice = None, NOTHING_FOUND
             self._pieces = [absence.nothing_found(self._question)]
             yield Event("token", self._pieces[0])
 
-    async def _written(self) -> AsyncIterator[Event]:
+    async def _written(self) -> AsyncGenerator[Event, None]:
         self._model = self._models.answerer.model
         marks = citations.Stream(self._context.sources)
         with self._clock.stage("answer"):
-            async for piece in self._models.answerer.answer(self._question, self._context):
-                if isinstance(piece, Usage):
-                    self._clock.usage += piece
-                    continue
-                self._pieces.append(piece)
-                if text := marks.feed(piece):
-                    yield Event("token", text)
+            answer = self._models.answerer.answer(self._question, self._context)
+            async with aclosing(answer):
+                async for piece in answer:
+                    if isinstance(piece, Usage):
+                        self._clock.usage += piece
+                        continue
+                    self._pieces.append(piece)
+                    if text := marks.feed(piece):
+                        yield Event("token", text)
             if text := marks.end():
                 yield Event("token", text)
         if self._model is not None and not any(piece.strip() for piece in self._pieces):
@@ -153,7 +159,7 @@ class _Run:
                 code="empty_answer",
             )
 
-    async def _bypass(self) -> AsyncIterator[Event]:
+    async def _bypass(self) -> AsyncGenerator[Event, None]:
         model = self._models.answerer.model
         if model is None:
             raise Invalid(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
@@ -84,7 +84,9 @@ class RuleAnswerer:
         self._sentences: Recent[str, Vector] = Recent(REMEMBERED_SENTENCES)
         self._pieces: Recent[str, list[Piece]] = Recent(REMEMBERED_CHUNKS)
 
-    async def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+    async def answer(
+        self, question: Question, context: Context
+    ) -> AsyncGenerator[str | Usage, None]:
         """Lines with `[n]` marks. Every sentence before a mark is a slice of that source's chunk;
         what stands before it in brackets is its document's title."""
         said = wording(question.text, question.language)

@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import math
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -94,7 +94,9 @@ class ScriptedAnswerer:
     seen: list[Context] = field(default_factory=list)
     prompts: list[Prompt] = field(default_factory=list)
 
-    async def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+    async def answer(
+        self, question: Question, context: Context
+    ) -> AsyncGenerator[str | Usage, None]:
         self.seen.append(context)
         for piece in self.pieces:
             yield piece

@@ -196,3 +196,25 @@ async def test_workspaces_do_not_see_each_other(tmp_path: Path) -> None:
             got = await engine.retrieve(two.workspace, two.models, question)
             assert "Aino" not in str(got.context)
             assert {two.chunks[hit.key] for hit in got.found.chunks} <= {"other"}
+
+
+async def test_a_client_that_leaves_ends_the_answer_at_once(library: Library) -> None:
+    """Not whenever the garbage collector comes by: the model's slot is free again."""
+    ended: list[bool] = []
+
+    class Endless(ScriptedAnswerer):
+        async def answer(self, question, context):  # type: ignore[no-untyped-def]
+            try:
+                while True:
+                    yield "and so on "
+            finally:
+                ended.append(True)
+
+    library.models = replace(library.models, answerer=Endless())
+    events = engine.stream(library.workspace, library.models, ASKED)
+    async for event in events:
+        if event.kind == "token":
+            break
+    assert not ended
+    await events.aclose()
+    assert ended
