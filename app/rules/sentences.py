@@ -8,6 +8,7 @@ from typing import NamedTuple
 from app import words
 from app.rules.chinese import is_unspaced
 from app.rules.reading import read
+from app.rules.tokens import Sentence
 from app.terms import terms
 
 SHORTEST, LONGEST, LONGEST_LINE = 15, 600, 400
@@ -38,7 +39,7 @@ def pieces(text: str) -> list[Piece]:
 def _spans(text: str) -> list[tuple[int, int, int, bool]]:
     if not is_unspaced(text):
         return [
-            (s.start, s.end, LONGEST_LINE if s.speaker else LONGEST, s.heading and not s.cells)
+            (s.start, s.end, LONGEST_LINE if s.speaker else LONGEST, _is_heading(text, s))
             for s in read("", text).sentences
         ]
     found = []
@@ -47,6 +48,13 @@ def _spans(text: str) -> list[tuple[int, int, int, bool]]:
         start = match.start() + len(part) - len(part.lstrip())
         found.append((start, match.start() + len(part.rstrip()), LONGEST, False))
     return found
+
+
+def _is_heading(text: str, sentence: Sentence) -> bool:
+    if sentence.cells or sentence.speaker:
+        return False
+    own = text[sentence.start : sentence.end]
+    return sentence.heading or (own.isupper() and own[-1] not in ".!?…")
 
 
 def _cut(text: str, start: int, end: int, longest: int) -> int:
