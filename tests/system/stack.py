@@ -164,8 +164,12 @@ def _process(
     try:
         yield process
     finally:
-        process.kill()
-        process.wait()
+        process.terminate()  # so that it ends the queue server that it started
+        try:
+            process.wait(20)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
 
 
 @contextmanager
