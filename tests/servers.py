@@ -86,7 +86,7 @@ def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
     java = _java()
     jars = _neo4j_jars(cache)
     with tempfile.TemporaryDirectory(prefix="heliograph-neo4j-") as folder:
-        home, port, password = Path(folder), free_port(), secrets.token_urlsafe(16)
+        home, port, password = Path(folder), free_port(), secrets.token_hex(16)
         for name in ("conf", "data", "logs", "plugins", "import", "run"):
             (home / name).mkdir()
         (home / "conf" / "neo4j.conf").write_text(_NEO4J_CONF.format(port=port))
