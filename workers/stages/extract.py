@@ -16,6 +16,7 @@ from app.domain import Chunk, Extraction, Step, Usage
 from app.errors import BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
+from workers.shards import shards
 from workers.stages.together import together
 
 log = logging.getLogger("heliograph.extract")
@@ -23,8 +24,7 @@ log = logging.getLogger("heliograph.extract")
 
 async def unread(workspace: Workspace, step: Step) -> list[list[str]]:
     ids = await workspace.graph.unread(step.document_id, step.job_id)
-    size = workspace.options.chunks_per_step
-    return [ids[i : i + size] for i in range(0, len(ids), size)]
+    return shards(ids, workspace.options.chunks_per_step)
 
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:

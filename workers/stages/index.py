@@ -24,6 +24,7 @@ from app.domain import (
 from app.ports import Models, Workspace
 from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
+from workers.shards import coded, decoded, shards
 
 log = logging.getLogger("heliograph.index")
 
@@ -45,15 +46,13 @@ async def after_replacement(workspace: Workspace, step: Step) -> list[list[str]]
 
 
 def _shards(stale: Sequence[Stale]) -> list[list[str]]:
-    coded = [f"{GONE if one.gone else ''}{one.ref.kind}:{one.ref.key}" for one in stale]
-    return [coded[i : i + SHARD] for i in range(0, len(coded), SHARD)]
+    return shards([(GONE if one.gone else "") + coded(one.ref) for one in stale], SHARD)
 
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     refs: dict[bool, list[Ref]] = {False: [], True: []}
     for code in step.shard:
-        kind, _, key = code.removeprefix(GONE).partition(":")
-        refs[code.startswith(GONE)].append(Ref(Kind(kind), key))
+        refs[code.startswith(GONE)].append(decoded(code.removeprefix(GONE)))
     if refs[True]:
         await _erase(workspace, refs[True])
     # What has evidence again by now lost its point all the same: it is written with the others.

@@ -12,9 +12,10 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
-from app.domain import Evidence, Kind, Profile, Ref, Step, Usage
+from app.domain import Evidence, Profile, Ref, Step, Usage
 from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
+from workers.shards import coded, decoded, shards
 from workers.stages.together import together
 
 log = logging.getLogger("heliograph.profile")
@@ -39,12 +40,11 @@ async def after_replacement(workspace: Workspace, step: Step) -> list[list[str]]
 
 
 def _shards(refs: Sequence[Ref]) -> list[list[str]]:
-    coded = [f"{ref.kind}:{ref.key}" for ref in refs]
-    return [coded[i : i + SHARD] for i in range(0, len(coded), SHARD)]
+    return shards([coded(ref) for ref in refs], SHARD)
 
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
-    refs = [Ref(Kind(kind), key) for kind, _, key in (code.partition(":") for code in step.shard)]
+    refs = [decoded(code) for code in step.shard]
     profiler = _Profiler(workspace, models, step.document_id)
     try:
         async with together() as tasks:
