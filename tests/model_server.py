@@ -23,6 +23,7 @@ import json
 import math
 import re
 import socket
+import time
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager, nullcontext
@@ -38,7 +39,7 @@ from starlette.routing import Route
 from tests.model_answers import content_of, kind_of, tokens, vector
 
 DIM = 64
-KEPT = 500  # latest requests that /stats shows
+KEPT = 20_000  # latest requests that /stats shows
 
 
 @dataclass
@@ -78,6 +79,11 @@ class State:
                     return answers.popleft()
         return self.answers[kind].popleft() if self.answers[kind] else None
 
+    def note(self, kind: str, body: dict[str, Any]) -> dict[str, Any]:
+        """Remember a request and when it came; a fault adds the `status` of its answer."""
+        self.requests.append({"kind": kind, "body": body, "at": time.time()})
+        return self.requests[-1]
+
     def count(self, kind: str, prompt: int, completion: int = 0, items: int = 1) -> None:
         known = self.kinds.setdefault(
             kind, {"calls": 0, "prompt_tokens": 0, "completion_tokens": 0, "items": 0}
@@ -110,7 +116,7 @@ async def chat(request: Request, *, ollama: bool) -> Response:
     body = await request.json()
     messages = [{**m, "content": m.get("content") or ""} for m in body["messages"]]
     kind = kind_of(messages)
-    state.requests.append({"kind": kind, "body": body})
+    noted = state.note(kind, body)
     prompt = "\n".join(m["content"] for m in messages)
     if refused := _refused(request, body):
         return refused
@@ -119,6 +125,7 @@ async def chat(request: Request, *, ollama: bool) -> Response:
         scripted = answer if isinstance(answer, dict) else {}
         if faulty := _faulty(scripted):
             state.count(kind, tokens(prompt))
+            noted["status"] = faulty.status_code
             return faulty
         content = _content(answer) if answer is not None else content_of(kind, messages)
         finish = scripted.get("finish_reason", "stop")
@@ -260,7 +267,7 @@ async def _embed(request: Request) -> tuple[dict[str, Any], list[Any] | Response
     state: State = request.app.state.model
     body = await request.json()
     texts = _texts(body)
-    state.requests.append({"kind": "embedding", "body": body})
+    state.note("embedding", body)
     state.count("embedding", sum(map(tokens, texts)), items=len(texts))
     if refused := _refused(request, body):
         return body, refused
@@ -290,7 +297,7 @@ def _texts(body: Mapping[str, Any]) -> list[str]:
 async def rerank(request: Request) -> Response:
     state: State = request.app.state.model
     body = await request.json()
-    state.requests.append({"kind": "rerank", "body": body})
+    state.note("rerank", body)
     state.count("rerank", 0, items=len(body["documents"]))
     answer = state.next("rerank", "")
     async with _counted(state, answer):
