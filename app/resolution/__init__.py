@@ -1,0 +1,1 @@
+"""Which names are one thing: pure rules over names and what the graph knows of a pair of them."""

@@ -1,0 +1,267 @@
+"""The named relation between two names, which alone can make them one.
+
+Likeness never does: stages, dates, editions and relatives are as alike as slips of the pen.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from app.names import abbreviates
+from app.resolution import chinese, spelling
+from app.resolution.lists import words
+from app.resolution.model import Name, coarse
+from app.resolution.parse import Parsed, parse, stem
+from app.words import is_stop_word
+
+BASES = {
+    "known": 96.0, "defined": 95.0, "near": 92.0, "initials": 82.0, "safe_tail": 80.0,
+    "acronym": 76.0, "middle": 76.0, "chinese": 74.0, "typo": 68.0, "partial": 68.0,
+    "near_1": 66.0, "soft_tail": 60.0, "qualified": 52.0, "script": 16.0, "contained": 40.0,
+    "mixed": 30.0, "none": 20.0,
+}  # fmt: skip
+# A pair of one of these may be one thing without a number from an embedder.
+RECOGNISED = frozenset(BASES) - {"script", "contained", "mixed", "none"}
+_UNTYPED = frozenset({"", "concept", "other", "unknown", "entity"})
+# The shorter form may stand for several longer ones, so it never joins two of them.
+SHORTENED = frozenset({"acronym", "chinese", "partial", "initials", "middle", "safe_tail"})
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A name as it is compared."""
+
+    name: Name
+    parsed: Parsed
+    kind: str  # coarse
+    person: bool  # may be a person's name
+    typed: bool  # has a type that says something
+    stated: frozenset[str]  # keys of its aliases
+
+
+class Relation(NamedTuple):
+    """`leaf`: the key of the short form. `sure`: 0..1, how well the form fits its class."""
+
+    name: str
+    leaf: str = ""
+    sure: float = 0.0
+
+
+def side(name: Name) -> Side:
+    parsed = parse(name.form)
+    kind = coarse(name.kind)
+    typed = name.kind.casefold() not in _UNTYPED
+    person = (
+        not (parsed.conjunction or parsed.possessive) and not any(map(_is_role, parsed.core))
+        if kind == "person"
+        else not typed and parsed.capitalised and not parsed.comma
+    )
+    stated = {parse(alias).key for alias in name.aliases} | parsed.aliases
+    return Side(name, parsed, kind, person, typed, frozenset(stated - {name.key}))
+
+
+def _is_role(word: str) -> bool:
+    return word in words("roles") or word.endswith(("ologist", "therapist", "iatrist"))
+
+
+def relate(one: Side, other: Side) -> Relation:
+    """The first class that fits, from the surest down."""
+    a, b = one.parsed, other.parsed
+    if a.world >= 0 and a.world == b.world:
+        return Relation("known")
+    if stated := _stated(one, other):
+        return Relation("defined", stated)
+    if a.script != b.script:
+        return Relation("script")
+    for found in (_near(one, other), _tail(a, b)):
+        if found:
+            return found
+    if a.script == "cj":
+        return _chinese(a, b)
+    found = _persons(one, other) if one.person or other.person else None
+    return found or _acronym(a, b) or _typo(one, other) or _inside(a, b)
+
+
+def _stated(one: Side, other: Side) -> str:
+    """The key that a text states as another name; of two that state each other, the shorter."""
+    mine, theirs = other.name.key in one.stated, one.name.key in other.stated
+    if mine and theirs:
+        return min(
+            (one, other), key=lambda s: (s.parsed.weight, len(s.parsed.joined), s.name.key)
+        ).name.key
+    return other.name.key if mine else one.name.key if theirs else ""
+
+
+def _near(one: Side, other: Side) -> Relation | None:
+    a, b = one.parsed, other.parsed
+    if not a.cores or not b.cores:
+        return None
+    if a.cores != b.cores:
+        if a.joined != b.joined or a.qualifier != b.qualifier:
+            return None
+        return Relation("near", _lone(a, b), 1.0) if a.joined else None
+    if a.core != b.core and (one.person and other.person or a.letters):
+        if not (a.comma or b.comma):  # the same words in another order: two people, two journals
+            return Relation("near_1")
+    if max(a.weight, b.weight) > 1 or (a.legal and b.legal):
+        return Relation("near", _lone(a, b), 1.0)
+    return Relation("near_1", min(a.key, b.key, key=lambda k: (len(k), k)))
+
+
+def _lone(a: Parsed, b: Parsed) -> str:
+    """The side of one token, if only one side is."""
+    if a.weight > 1 and b.weight == 1:
+        return b.key
+    return a.key if a.weight == 1 and b.weight > 1 else ""
+
+
+def _tail(a: Parsed, b: Parsed) -> Relation | None:
+    """One name has more words at its end, all of them empty ones."""
+    short, long = (a, b) if len(a.core) < len(b.core) else (b, a)
+    if not short.core or len(short.core) == len(long.core):
+        return None
+    if long.core[: len(short.core)] != short.core or short.qualifier != long.qualifier:
+        return None
+    more = long.core[len(short.core) :]
+    for name in ("safe", "soft"):
+        if all(
+            word in words(f"{name}-tail") or stem(word) in _stems(f"{name}-tail") for word in more
+        ):
+            return Relation(f"{name}_tail", short.key, 1.0)
+    return None
+
+
+def _stems(name: str) -> frozenset[str]:
+    return frozenset(map(stem, words(name)))
+
+
+# --- persons -------------------------------------------------------------------------------------
+
+
+def _persons(one: Side, other: Side) -> Relation | None:
+    a, b = one.parsed, other.parsed
+    if one.person and other.person:
+        if found := _initials(a, b):
+            return found
+        if found := _middle(a, b):
+            return found
+    short, long = (one, other) if a.weight < b.weight else (other, one)
+    if long.person and short.kind in ("", "person") and long.name.kind != "concept":
+        return _partial(short.parsed, long.parsed)
+    return None
+
+
+def _partial(short: Parsed, long: Parsed) -> Relation | None:
+    if len(short.core) != 1 or len(long.core) < 2:
+        return None
+    [token] = short.core
+    if len(token) < 2 or token in words("impersonal") or token in words("roles"):
+        return None
+    return Relation("partial", short.key) if token in (long.core[0], long.core[-1]) else None
+
+
+def _initials(a: Parsed, b: Parsed) -> Relation | None:
+    """`J. Strauss II`, `JC Juncker`: every given name equal or its initial, the last one equal."""
+    left, right = _spread(a.core, b.core), _spread(b.core, a.core)
+    if len(left) != len(right) or len(left) < 2 or left == right:
+        return None
+    if left[-1] != right[-1] or len(left[-1]) < 2:
+        return None
+    for x, y in zip(left, right, strict=True):
+        if x != y and not (x[0] == y[0] and 1 in (len(x), len(y))):
+            return None
+    count = [sum(len(token) == 1 for token in tokens) for tokens in (left, right)]
+    if count[0] == count[1]:
+        return Relation("initials", min(a.key, b.key))
+    return Relation("initials", a.key if count[0] > count[1] else b.key)
+
+
+def _spread(core: tuple[str, ...], against: tuple[str, ...]) -> tuple[str, ...]:
+    """`jc juncker` as `j c juncker` against a name that has two given names there."""
+    first = core[0] if core else ""
+    if 2 <= len(first) <= 3 and len(against) == len(core) + len(first) - 1:
+        initials = "".join(token[0] for token in against[: len(first)])
+        if initials == first:
+            return (*first, *core[1:])
+    return core
+
+
+def _middle(a: Parsed, b: Parsed) -> Relation | None:
+    """Equal first and last names, and the longer has more between, or an initial before."""
+    short, long = (a, b) if len(a.core) < len(b.core) else (b, a)
+    if len(short.core) < 2 or len(short.core) == len(long.core):
+        return None
+    if len(long.core[0]) == 1 and long.core[1:] == short.core:
+        return Relation("middle", short.key, 1.0)  # G. Stanley Hall
+    if (short.core[0], short.core[-1]) != (long.core[0], long.core[-1]):
+        return None
+    between = iter(long.core[1:-1])
+    if not all(token in between for token in short.core[1:-1]):
+        return None
+    return Relation("middle", short.key, 1.0 if len(short.core) == 2 else 0.0)
+
+
+# --- acronyms, slips, the rest -------------------------------------------------------------------
+
+
+def _acronym(a: Parsed, b: Parsed) -> Relation | None:
+    for short, long in ((a, b), (b, a)):
+        if not short.short or len(long.tokens) < 2 or short.joined[0] not in _initial(long):
+            continue
+        if abbreviates(short.base, long.base):
+            letters = short.joined
+            whole = letters in ("".join(t[0] for t in long.tokens), "".join(_contents(long)))
+            return Relation("acronym", short.key, whole * 0.5 + (len(letters) > 3) * 0.5)
+    return None
+
+
+def _initial(long: Parsed) -> tuple[str, ...]:
+    return (long.tokens[0][0], *_contents(long)[:1])
+
+
+def _contents(long: Parsed) -> list[str]:
+    return [token[0] for token in long.tokens if not is_stop_word(token)]
+
+
+def _typo(one: Side, other: Side) -> Relation | None:
+    """One word of several differs by a slip; of single words it is `near_1`."""
+    a, b = one.parsed, other.parsed
+    mine, theirs = a.cores - b.cores, b.cores - a.cores
+    if len(mine) != 1 or len(theirs) != 1 or abs(len(a.core) - len(b.core)) > 1:
+        return None
+    if len(a.cores) > 2 and one.stated & other.stated and a.qualifier == b.qualifier:
+        return Relation("typo", "", 0.5)  # one word of several differs, and the acronym does not
+    sure = spelling.slip(*mine, *theirs)
+    if not sure:
+        return None
+    if len(a.core) == 1 or len(b.core) == 1:
+        return Relation("near_1", min(a.key, b.key), sure)
+    same_place = [x == y for x, y in zip(a.core, b.core, strict=False)].count(False) == 1
+    return Relation("typo", "", sure if same_place and len(a.core) == len(b.core) else 0.2)
+
+
+def _inside(a: Parsed, b: Parsed) -> Relation:
+    for short, long in ((a, b), (b, a)):
+        if long.qualifier and not short.qualifier and short.core and short.core == long.head:
+            return Relation("qualified", short.key)
+    if a.cores <= b.cores or b.cores <= a.cores:
+        return Relation("contained" if a.cores and b.cores else "none")
+    return Relation("none" if a.cores.isdisjoint(b.cores) else "mixed")
+
+
+def _chinese(a: Parsed, b: Parsed) -> Relation:
+    for short, long in ((a, b), (b, a)):
+        if long.qualifier and not short.qualifier and short.joined == long.joined:
+            return Relation("qualified", short.key)
+        if short.qualifier or long.qualifier:
+            continue
+        if chinese.given_name(short.joined, long.joined):
+            return Relation("partial", short.key)
+        if short.joined and (sure := chinese.abbreviates(short.joined, long.joined)):
+            return Relation("chinese", short.key, sure)
+        if len(long.core) > 1 and short.joined in (long.core[0], long.core[-1]):
+            return Relation("partial", short.key)  # 杰克逊 of 迈克尔·杰克逊
+    if chinese.contained(a.joined, b.joined):
+        return Relation("contained")
+    return Relation("mixed" if chinese.share(a.joined, b.joined) else "none")
