@@ -31,6 +31,10 @@ class Blocks:
     strong: tuple[str, ...]
     weak: tuple[str, ...]
 
+    @property
+    def all(self) -> tuple[str, ...]:
+        return self.strong + self.weak
+
 
 def blocks(name: Name) -> Blocks:
     """The blocks of a name; a pure function of its form, key and aliases."""

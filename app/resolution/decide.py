@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Literal
 
 from app.resolution.model import ASK, MAX_MEMBERS, MERGE, Name, Pair, coarse
+from app.resolution.relations import alike
 from app.resolution.score import compare
 
 Decision = Literal["merge", "ask", "apart"]
@@ -24,16 +24,6 @@ _AMBIGUOUS = {
     "acronym": (1, 58.0), "chinese": (1, 58.0), "initials": (1, 66.0), "middle": (1, 66.0),
     "partial": (2, 58.0), "safe_tail": (1, 66.0), "defined": (1, 66.0),
 }  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Settled:
-    """`clusters`: every name in exactly one. `rivals`: for each leaf and relation, the other
-    clusters that it may stand for. `decisions`: what became of every pair."""
-
-    clusters: tuple[frozenset[str], ...]
-    rivals: Mapping[Keys, int]
-    decisions: Mapping[Keys, Decision]
 
 
 def decision(pair: Pair, rivals: int = 0) -> Decision:
@@ -50,6 +40,51 @@ def final_score(pair: Pair, rivals: int = 0) -> float:
     return min(pair.score, most) if pair.leaf and many and rivals >= many else pair.score
 
 
+def rivals(pairs: Iterable[Pair], rulings: Mapping[Keys, bool]) -> dict[Keys, int]:
+    """For each pair with a leaf, how many other things the same leaf may stand for, by the pairs of
+    that leaf alone. Spellings of one long form count once; what was ruled apart does not.
+
+    What a text states outweighs letters that fit: a stated short form has only stated rivals.
+    """
+    ruled = {_keys(*keys): same for keys, same in rulings.items()}
+    of_leaf: defaultdict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        counts = pair.relation in _AMBIGUOUS and not pair.veto
+        if pair.leaf and counts and ruled.get(pair.keys) is not False:
+            of_leaf[pair.leaf].append(pair)
+    found: dict[Keys, int] = {}
+    for leaf, own in of_leaf.items():
+        stated = [_partner(pair, leaf) for pair in own if pair.relation == "defined"]
+        every = [_partner(pair, leaf) for pair in own]
+        for wanted, partners in ((True, stated), (False, every)):
+            things = _things(partners)
+            for pair in own:
+                if (pair.relation == "defined") is wanted:
+                    found[pair.keys] = things - 1
+    return found
+
+
+def decisions(pairs: Sequence[Pair], rulings: Mapping[Keys, bool]) -> dict[Keys, Decision]:
+    """What becomes of every pair; `pairs` hold all of every leaf in them. A short form that fits
+    two things equally well joins neither."""
+    ruled = {_keys(*keys): same for keys, same in rulings.items()}
+    others = rivals(pairs, rulings)
+    found: dict[Keys, Decision] = {}
+    homes: defaultdict[str, list[Pair]] = defaultdict(list)
+    for pair in pairs:
+        if pair.keys in ruled:
+            found[pair.keys] = "merge" if ruled[pair.keys] else "apart"
+            continue
+        found[pair.keys] = decision(pair, others.get(pair.keys, 0))
+        if pair.leaf and found[pair.keys] == "merge":
+            homes[pair.leaf].append(pair)
+    for leaf, own in homes.items():
+        stated = [pair for pair in own if pair.relation == "defined"] or own
+        if _things([_partner(pair, leaf) for pair in stated]) > 1:
+            found |= {pair.keys: "ask" for pair in own}
+    return found
+
+
 def cluster(
     names: Mapping[str, Name], pairs: Sequence[Pair], rulings: Mapping[Keys, bool]
 ) -> list[frozenset[str]]:
@@ -58,108 +93,56 @@ def cluster(
     `pairs`: all that are recorded between them; `rulings`: what a user or model decided of two
     keys, in either order (true: one thing). A ruling beats score and veto.
     """
-    return list(settle(names, pairs, rulings).clusters)
-
-
-def settle(
-    names: Mapping[str, Name], pairs: Sequence[Pair], rulings: Mapping[Keys, bool]
-) -> Settled:
-    """Clusters together with how they came about."""
     ruled = {_keys(*keys): same for keys, same in rulings.items()}
-    known = {pair.keys: pair for pair in pairs if pair.one in names and pair.other in names}
-    known = dict(sorted(known.items()))
-    groups = _Groups(names, ruled)
-    for keys in sorted(keys for keys, same in ruled.items() if same and set(keys) <= set(names)):
+    decided = decisions(pairs, ruled)
+    edges = sorted(
+        (
+            pair
+            for pair in pairs
+            if decided[pair.keys] == "merge" and pair.keys not in ruled
+            and pair.one in names and pair.other in names
+        ),
+        key=lambda pair: (-pair.score, pair.keys),
+    )  # fmt: skip
+    groups = _Groups(names, ruled, edges)
+    for keys in sorted(keys for keys, same in ruled.items() if same and names.keys() >= set(keys)):
         groups.rule(*keys)
-    _join_full(groups, known, ruled)
-    rivals = _join_leaves(groups, known, ruled)
-    decisions = {
-        keys: _ruled(ruled, keys) or decision(pair, rivals.get(keys, 0))
-        for keys, pair in known.items()
-    }
-    clusters = sorted(groups.all(), key=min)
-    return Settled(tuple(clusters), rivals, decisions)
+    for pair in edges:
+        if not pair.leaf:
+            groups.join(pair.one, pair.other)
+    _join_leaves(groups, [pair for pair in edges if pair.leaf])
+    return sorted(groups.all(), key=min)
 
 
-def _ruled(ruled: Mapping[Keys, bool], keys: Keys) -> Decision | None:
-    same = ruled.get(keys)
-    return None if same is None else "merge" if same else "apart"
-
-
-def _keys(one: str, other: str) -> Keys:
-    return (one, other) if one < other else (other, one)
-
-
-# --- full members --------------------------------------------------------------------------------
-
-
-def _join_full(groups: _Groups, known: Mapping[Keys, Pair], ruled: Mapping[Keys, bool]) -> None:
-    """Joins along the edges between full forms, best first, by the clusters' centres."""
-    edges = [
-        pair
-        for keys, pair in known.items()
-        if not pair.leaf and keys not in ruled and decision(pair) == "merge"
-    ]
-    groups.link(edges)
-    for pair in sorted(edges, key=lambda pair: (-pair.score, pair.keys)):
-        groups.join(pair.one, pair.other)
-
-
-# --- leaves --------------------------------------------------------------------------------------
-
-
-def _join_leaves(
-    groups: _Groups, known: Mapping[Keys, Pair], ruled: Mapping[Keys, bool]
-) -> dict[Keys, int]:
-    """Each short form joins the one cluster it can only stand for; returns rivals by pair.
-
-    Longer short forms go first, so that "J. Smith" is with "John Smith" before "Smith" looks.
-    """
+def _join_leaves(groups: _Groups, edges: Sequence[Pair]) -> None:
+    """Each short form joins the one cluster that it stands for. Longer ones go first, so that
+    "J. Smith" is with "John Smith" before "Smith" looks."""
     of_leaf: defaultdict[str, list[Pair]] = defaultdict(list)
-    for keys, pair in known.items():
-        if pair.leaf and not pair.veto and ruled.get(keys) is not False:
-            of_leaf[pair.leaf].append(pair)
-    rivals: dict[Keys, int] = {}
+    for pair in edges:
+        of_leaf[pair.leaf].append(pair)
     for leaf in sorted(of_leaf, key=lambda key: (-len(key.split()), -len(key), key)):
-        found = _rivals(groups, leaf, of_leaf[leaf])
-        rivals |= found
-        if any(leaf in keys and same for keys, same in ruled.items()):
-            continue  # a ruling has put it where it belongs
-        edges = [
-            replace(pair, score=score)
-            for pair in of_leaf[leaf]
-            if pair.keys not in ruled
-            and (score := final_score(pair, found.get(pair.keys, 0))) >= MERGE
-        ]
-        groups.link(edges)
-        homes = {groups.of(_partner(pair, leaf)) for pair in edges} - {groups.of(leaf)}
-        if len(homes) == 1:
-            for pair in sorted(edges, key=lambda pair: (-pair.score, pair.keys)):
+        homes = {groups.of(_partner(pair, leaf)) for pair in of_leaf[leaf]}
+        if len(homes) == 1 and not groups.ruled(leaf):
+            for pair in of_leaf[leaf]:
                 groups.join(leaf, _partner(pair, leaf), leaf=leaf)
-    return rivals
 
 
-def _rivals(groups: _Groups, leaf: str, pairs: Sequence[Pair]) -> dict[Keys, int]:
-    """For each pair of a leaf, the other clusters that the same leaf may stand for.
-
-    What a text states outweighs letters that fit: a stated short form has only stated rivals.
-    """
-    stated = {groups.of(_partner(pair, leaf)) for pair in pairs if pair.relation == "defined"} - {
-        groups.of(leaf)
-    }
-    fitting = {groups.of(_partner(pair, leaf)) for pair in pairs if pair.relation in _AMBIGUOUS}
-    fitting -= {groups.of(leaf)}
-    found: dict[Keys, int] = {}
-    for pair in pairs:
-        against = stated if pair.relation == "defined" else fitting
-        others = len(against - {groups.of(_partner(pair, leaf))})
-        if others:
-            found[pair.keys] = others
-    return found
+def _things(keys: Sequence[str]) -> int:
+    """How many things the long forms name, spellings of one taken together."""
+    groups: list[list[str]] = []
+    for key in sorted(set(keys)):
+        akin = [group for group in groups if any(alike(key, other) for other in group)]
+        groups = [group for group in groups if group not in akin]
+        groups.append([key, *(other for group in akin for other in group)])
+    return len(groups)
 
 
 def _partner(pair: Pair, key: str) -> str:
     return pair.other if pair.one == key else pair.one
+
+
+def _keys(one: str, other: str) -> Keys:
+    return (one, other) if one < other else (other, one)
 
 
 # --- clusters in the making ----------------------------------------------------------------------
@@ -168,7 +151,9 @@ def _partner(pair: Pair, key: str) -> str:
 class _Groups:
     """Disjoint sets of names that remember why two of them may not be joined."""
 
-    def __init__(self, names: Mapping[str, Name], ruled: Mapping[Keys, bool]) -> None:
+    def __init__(
+        self, names: Mapping[str, Name], ruled: Mapping[Keys, bool], edges: Iterable[Pair]
+    ) -> None:
         self._names = names
         self._ruled = ruled
         self._apart = {keys for keys, same in ruled.items() if not same}
@@ -176,6 +161,9 @@ class _Groups:
         self._links: defaultdict[str, set[str]] = defaultdict(set)
         self._leaves: set[str] = set()
         self._vetoed: dict[Keys, bool] = {}
+        for pair in edges:
+            self._links[pair.one].add(pair.other)
+            self._links[pair.other].add(pair.one)
 
     def of(self, key: str) -> frozenset[str]:
         return self._group[key]
@@ -183,10 +171,9 @@ class _Groups:
     def all(self) -> set[frozenset[str]]:
         return set(self._group.values())
 
-    def link(self, edges: Iterable[Pair]) -> None:
-        for pair in edges:
-            self._links[pair.one].add(pair.other)
-            self._links[pair.other].add(pair.one)
+    def ruled(self, key: str) -> bool:
+        """Whether a ruling has put the name where it belongs."""
+        return any(key in keys and same for keys, same in self._ruled.items())
 
     def rule(self, one: str, other: str) -> None:
         """Joins what a ruling joins, unless another ruling keeps two of the members apart."""

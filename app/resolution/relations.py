@@ -5,6 +5,7 @@ Likeness never does: stages, dates, editions and relatives are as alike as slips
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -23,6 +24,7 @@ BASES = {
 }  # fmt: skip
 # A pair of one of these may be one thing without a number from an embedder.
 RECOGNISED = frozenset(BASES) - {"script", "contained", "mixed", "none"}
+_ROMAN = re.compile("[ivx]+")
 _UNTYPED = frozenset({"", "concept", "other", "unknown", "entity"})
 # The shorter form may stand for several longer ones, so it never joins two of them.
 SHORTENED = frozenset({"acronym", "chinese", "partial", "initials", "middle", "safe_tail"})
@@ -83,6 +85,26 @@ def relate(one: Side, other: Side) -> Relation:
     return found or _acronym(a, b) or _typo(one, other) or _inside(a, b)
 
 
+def alike(one: str, other: str) -> bool:
+    """Whether two keys are, by themselves, spellings of one long form."""
+    a, b = parse(_written(one)), parse(_written(other))
+    if a.world >= 0 and a.world == b.world:
+        return True
+    if a.numbers != b.numbers or not a.cores or not b.cores:
+        return False
+    if a.cores == b.cores or a.joined == b.joined:
+        return True
+    return bool(_initials(a, b) or _middle(a, b))
+
+
+def _written(key: str) -> str:
+    """A key with the capitals that matter: of acronyms and roman numerals."""
+    words = key.split()
+    if len(words) == 1:
+        return key[1:].upper() if key[0] == "^" else key
+    return " ".join([words[0], *(w.upper() if _ROMAN.fullmatch(w) else w for w in words[1:])])
+
+
 def _stated(one: Side, other: Side) -> str:
     """The key that a text states as another name; of two that state each other, the shorter."""
     mine, theirs = other.name.key in one.stated, one.name.key in other.stated
@@ -101,9 +123,9 @@ def _near(one: Side, other: Side) -> Relation | None:
         if a.joined != b.joined or a.qualifier != b.qualifier:
             return None
         return Relation("near", _lone(a, b), 1.0) if a.joined else None
-    if a.core != b.core and (one.person and other.person or a.letters):
-        if not (a.comma or b.comma):  # the same words in another order: two people, two journals
-            return Relation("near_1")
+    reordered = a.core != b.core and not (a.comma or b.comma)
+    if reordered and ((one.person and other.person) or a.letters):
+        return Relation("near_1")  # perhaps two people, or two journals
     if max(a.weight, b.weight) > 1 or (a.legal and b.legal):
         return Relation("near", _lone(a, b), 1.0)
     return Relation("near_1", min(a.key, b.key, key=lambda k: (len(k), k)))
