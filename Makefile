@@ -22,7 +22,7 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports evaluate lock docker
+.PHONY: help run serve test check lint format types imports evaluate faults lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ imports: $(VENV)/.dev
 
 evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
 	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)
+
+faults: $(VENV)/.dev ## break the service by seeded schedules (STACK=embedded|neo4j SEED= RUNS= ONLY= JSON=)
+	@$(BIN)/python -m tests.faults
 
 docker: $(VENV)/.dev ## check Dockerfile and compose file without a daemon
 	@$(BIN)/hadolint Dockerfile

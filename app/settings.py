@@ -160,7 +160,7 @@ class Settings(BaseSettings):
     max_jobs: int = Field(8, ge=1, le=1000, description="Steps that one worker runs at a time.")
     lease_seconds: float = Field(
         30.0,
-        ge=5,
+        ge=1,
         description="After so long without a sign of life a step goes to another worker.",
     )
     tries: int = Field(5, ge=1, le=100, description="Tries of a step before its document fails.")

@@ -38,13 +38,17 @@ def kind_of(messages: list[dict[str, str]]) -> str:
     return "other"
 
 
+def input_text(messages: list[dict[str, str]]) -> str:
+    """The chunk that an extraction prompt shows."""
+    first = next(m["content"] for m in messages if m["role"] == "user")
+    return _last_fence(first.rpartition(TEXT_MARK)[2])
+
+
 def content_of(kind: str, messages: list[dict[str, str]]) -> str:
     first = next(m["content"] for m in messages if m["role"] == "user")
     user = messages[-1]["content"]
     if kind == "extract":
-        return json.dumps(
-            extraction(_last_fence(first.rpartition(TEXT_MARK)[2])), ensure_ascii=False
-        )
+        return json.dumps(extraction(input_text(messages)), ensure_ascii=False)
     if kind == "glean":
         return '{"entities": [], "relationships": []}'
     if kind == "keywords":

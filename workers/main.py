@@ -25,7 +25,7 @@ from workers.runner import Terms, run_ticket, sweep
 
 log = logging.getLogger("heliograph.worker")
 
-SWEEP_SECONDS = 10.0
+SWEEP_SECONDS = 10.0  # at most; with a shorter lease a third of it
 RESTART_SECONDS = 1.0
 POLL_SECONDS = 0.05
 # Longer than any job: arq must neither time a step out nor decide when it is delivered again.
@@ -53,7 +53,7 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker inside this process, over services that are open already; yields its task."""
-    sweeper = asyncio.create_task(_sweep_for_ever(services))
+    sweeper = asyncio.create_task(_sweep_for_ever(services, settings))
     running = asyncio.create_task(_work_for_ever(services, settings))
     try:
         yield running
@@ -89,7 +89,8 @@ def _context(services: Services, settings: Settings) -> dict[str, Any]:
     }
 
 
-async def _sweep_for_ever(services: Services) -> None:
+async def _sweep_for_ever(services: Services, settings: Settings) -> None:
+    pause = min(SWEEP_SECONDS, settings.lease_seconds / 3)
     while True:
         try:
             await sweep(services)
@@ -97,7 +98,7 @@ async def _sweep_for_ever(services: Services) -> None:
             log.warning("sweep.failed code=%s", error.code)
         except Exception:  # a bug must not end what every lost message relies on
             log.exception("sweep.bug")
-        await asyncio.sleep(SWEEP_SECONDS)
+        await asyncio.sleep(pause)
 
 
 # --- a process of its own ------------------------------------------------------------------------
@@ -108,7 +109,7 @@ async def _start(context: dict[str, Any]) -> None:
     stack = context["stack"] = AsyncExitStack()
     services = await stack.enter_async_context(open_services(settings))
     context |= _context(services, settings)
-    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services))
+    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, settings))
     log.info("worker.started max_jobs=%d", settings.max_jobs)
 
 

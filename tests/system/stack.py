@@ -198,9 +198,14 @@ def model_settings(model: httpx.Client, dialect: str = "openai") -> dict[str, st
     }  # fmt: skip
 
 
-def _environment(settings: Mapping[str, str]) -> dict[str, str]:
+def clean_environment() -> dict[str, str]:
+    """Ours, without settings of the service."""
     inherited = {k: v for k, v in os.environ.items() if not k.startswith("HELIOGRAPH_")}
-    return {**inherited, "PYTHONPATH": str(ROOT), **settings}
+    return {**inherited, "PYTHONPATH": str(ROOT)}
+
+
+def _environment(settings: Mapping[str, str]) -> dict[str, str]:
+    return {**clean_environment(), **settings}
 
 
 def _wait_up(service: Service, process: subprocess.Popen[bytes], path: str = "/readyz") -> None:
