@@ -43,9 +43,14 @@ class Event(NamedTuple):
 
 
 class EventStream(Response):
-    """Sends `events`, numbered from 1. Errors become an `error` event that holds the problem."""
+    """Sends `events`, numbered from 1. Errors become an `error` event that holds the problem.
+
+    Other APIs have other streams of JSON: they say how an event is written (`encode`), what is sent
+    first (`hello`) and what in silence (`still_here`)."""
 
     media_type = MEDIA_TYPE
+    hello = b": hello\n\n"
+    still_here = b": still here\n\n"
 
     def __init__(
         self,
@@ -79,11 +84,11 @@ class EventStream(Response):
             async def stay_alive() -> None:
                 while True:
                     await anyio.sleep(self._keep_alive)
-                    await write(b": still here\n\n")
+                    await write(self.still_here)
 
             group.start_soon(until_gone)
             group.start_soon(stay_alive)
-            await write(b": hello\n\n")  # headers reach the client before the first event
+            await write(self.hello)  # headers reach the client before the first event
             await self._write_events(write)
             async with lock:
                 await send({"type": "http.response.body", "body": b"", "more_body": False})
@@ -95,12 +100,17 @@ class EventStream(Response):
             async with aclosing(self._events) as events:
                 async for event in events:
                     number += 1
-                    await write(_encode(event, number))
+                    await write(self.encode(event, number))
         except AppError as error:
-            await write(_encode(Event("error", problems.of_error(error)), number + 1))
+            await write(self.encode(Event("error", problems.of_error(error)), number + 1))
         except Exception:
             log.exception("stream.bug")
-            await write(_encode(Event("error", problems.internal()), number + 1))
+            await write(self.encode(Event("error", problems.internal()), number + 1))
+
+    def encode(self, event: Event, number: int) -> bytes:
+        return b"event: %s\nid: %d\ndata: %s\n\n" % (
+            event.name.encode(), number, one_line(event.data),
+        )  # fmt: skip
 
 
 # JSON leaves these as they are, but many clients take them for ends of lines.
@@ -111,8 +121,9 @@ _LINE_ENDS = (
 )
 
 
-def _encode(event: Event, number: int) -> bytes:
-    data = orjson.dumps(event.data)
+def one_line(data: Any) -> bytes:
+    """As JSON without anything that a client may take for the end of a line."""
+    encoded = orjson.dumps(data)
     for plain, escaped in _LINE_ENDS:
-        data = data.replace(plain, escaped)
-    return b"event: %s\nid: %d\ndata: %s\n\n" % (event.name.encode(), number, data)
+        encoded = encoded.replace(plain, escaped)
+    return encoded

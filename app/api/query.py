@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from typing import Annotated, Any, Literal
@@ -10,29 +9,23 @@ from typing import Annotated, Any, Literal
 from fastapi import APIRouter
 from pydantic import BaseModel, Field, StringConstraints
 
-from app.api import problems
-from app.api.deps import Deployed, JsonOnly, Readable
+from app.api import answering, problems
+from app.api.deps import Deployed, Deployment, JsonOnly, Readable
 from app.api.events import CONTENT, Event, EventStream
 from app.api.fields import Body, FilterBody, Words
 from app.api.problems import responses
 from app.api.schemas import UsageBody
-from app.domain import Budget, Citation, Context, Keywords, Mode, Question, Turn, Usage
+from app.domain import Budget, Citation, Context, Keywords, Mode, Question, Turn
 from app.errors import AppError, Invalid
-from app.ports import Models, Workspace
-from app.query import engine
+from app.ports import Workspace
 from app.query.engine import Answered
-from app.telemetry import Metrics
 
-log = logging.getLogger("heliograph.api")
 router = APIRouter(tags=["query"])
 
 MAX_QUERY = 8000
+MAX_TURNS = 100
+MAX_TURN_CHARACTERS = 16_000
 MAX_MATCHES = 100_000  # documents that filters may leave
-
-NO_MODEL = (
-    "No language model wrote this answer: its sentences are quoted from the documents. "
-    "Set HELIOGRAPH_LLM_URL to have answers written."
-)
 
 QueryText = Annotated[
     str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY)
@@ -45,7 +38,9 @@ class TurnBody(Body):
     """An earlier message of the conversation."""
 
     role: Literal["user", "assistant"] = Field(description="Who said it.")
-    content: Annotated[str, Field(max_length=16_000)] = Field(description="What was said.")
+    content: Annotated[str, Field(max_length=MAX_TURN_CHARACTERS)] = Field(
+        description="What was said."
+    )
 
 
 class KeywordsBody(Body):
@@ -88,7 +83,7 @@ class QuestionBody(Body):
         None, description="Only evidence of documents that meet these conditions is used."
     )
     conversation: list[TurnBody] = Field(
-        default_factory=list, max_length=100, description="Earlier messages, oldest first."
+        default_factory=list, max_length=MAX_TURNS, description="Earlier messages, oldest first."
     )
     keywords: KeywordsBody | None = Field(
         None, description="Your own keywords; then no model is asked for them."
@@ -251,20 +246,12 @@ class AnswerBody(BaseModel):
 
     @classmethod
     def of(cls, answered: Answered, body: QuestionBody) -> AnswerBody:
-        found = answered.notice != engine.NOTHING_FOUND
-        if body.only_context:
-            found = not answered.context.empty
-        notice = None
-        if found and not body.only_context and answered.model is None:
-            notice = NO_MODEL
-        elif not found:
-            notice = "Nothing relevant was found in the documents of this workspace."
         return cls(
             answer=answered.answer,
             mode=answered.mode,
             model=answered.model,
-            notice=notice,
-            found=found,
+            notice=answering.notice(answered, only_context=body.only_context),
+            found=answering.found(answered, only_context=body.only_context),
             citations=[CitationBody.of(one) for one in answered.citations],
             context=ContextBody.of(answered.context) if body.only_context or body.explain else None,
             explain=dict(answered.explain) if body.explain else None,
@@ -294,10 +281,9 @@ async def ask(body: QuestionBody, workspace: Readable, deployed: Deployed) -> An
     """Retrieves what fits the question, answers from it and cites it. When nothing relevant is
     stored it says so and asks no model."""
     question = await _question(body, workspace)
-    models = deployed.services.models
     if body.stream and not body.only_context:
-        return EventStream(_events(body, question, workspace, models, deployed.metrics))
-    return await _answered(body, question, workspace, models, deployed.metrics)
+        return EventStream(_events(body, question, workspace, deployed))
+    return await _answered(body, question, workspace, deployed)
 
 
 @router.post(
@@ -310,7 +296,7 @@ async def context(body: QuestionBody, workspace: Readable, deployed: Deployed) -
     """As `POST /query` with `only_context`: retrieval without an answer."""
     body = body.model_copy(update={"only_context": True})
     question = await _question(body, workspace)
-    return await _answered(body, question, workspace, deployed.services.models, deployed.metrics)
+    return await _answered(body, question, workspace, deployed)
 
 
 async def _question(body: QuestionBody, workspace: Workspace) -> Question:
@@ -326,22 +312,18 @@ async def _question(body: QuestionBody, workspace: Workspace) -> Question:
 
 
 async def _answered(
-    body: QuestionBody, question: Question, workspace: Workspace, models: Models, metrics: Metrics
+    body: QuestionBody, question: Question, workspace: Workspace, deployed: Deployment
 ) -> AnswerBody:
-    try:
-        answered = await engine.answer(
-            workspace, models, question, only_context=body.only_context, explain=body.explain
-        )
-    except AppError:
-        metrics.queries.labels(body.mode, "failed").inc()
-        raise
-    return _counted(AnswerBody.of(answered, body), answered.usage, metrics)
+    answered = await answering.answer(
+        workspace, deployed, question, only_context=body.only_context, explain=body.explain
+    )
+    return AnswerBody.of(answered, body)
 
 
 async def _events(
-    body: QuestionBody, question: Question, workspace: Workspace, models: Models, metrics: Metrics
+    body: QuestionBody, question: Question, workspace: Workspace, deployed: Deployment
 ) -> AsyncGenerator[Event, None]:
-    events = engine.stream(workspace, models, question, explain=body.explain)
+    events = answering.stream(workspace, deployed, question, explain=body.explain)
     async with aclosing(events):
         async for event in events:
             match event.data:
@@ -350,16 +332,7 @@ async def _events(
                 case str():
                     yield Event("token", {"text": event.data})
                 case Answered():
-                    whole = _counted(AnswerBody.of(event.data, body), event.data.usage, metrics)
+                    whole = AnswerBody.of(event.data, body)
                     yield Event("done", whole.model_dump(mode="json"))
                 case AppError():
-                    metrics.queries.labels(body.mode, "failed").inc()
-                    log.warning("query.failed code=%s", event.data.code)
                     yield Event("error", problems.of_error(event.data))
-
-
-def _counted(body: AnswerBody, usage: Usage, metrics: Metrics) -> AnswerBody:
-    metrics.queries.labels(body.mode, "answered" if body.found else "nothing_found").inc()
-    metrics.tokens.labels("prompt").inc(usage.prompt_tokens)
-    metrics.tokens.labels("completion").inc(usage.completion_tokens)
-    return body
