@@ -13,7 +13,19 @@ from fastapi import APIRouter, FastAPI
 from fastapi.routing import APIRoute
 from starlette.middleware.cors import CORSMiddleware
 
-from app.api import admin, documents, graph, jobs, openapi, operations, pages, problems, query
+from app.api import (
+    admin,
+    chat,
+    documents,
+    graph,
+    jobs,
+    ollama,
+    openapi,
+    operations,
+    pages,
+    problems,
+    query,
+)
 from app.api.auth import Gate
 from app.api.deps import MAKE_A_KEY, Deployment
 from app.api.requests import RequestMiddleware
@@ -53,10 +65,11 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     pages.install(app)
     app.include_router(operations.router)
     versioned = APIRouter()
-    for router in (documents.router, jobs.router, query.router, graph.router, admin.router):
-        versioned.include_router(router)
+    for part in (documents, jobs, query, chat, graph, admin):
+        versioned.include_router(part.router)
     app.include_router(versioned, prefix=VERSIONED)
     app.include_router(versioned, include_in_schema=False)
+    app.include_router(ollama.router)
     openapi.install(app)
     if settings.cors_origins:
         app.add_middleware(

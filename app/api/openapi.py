@@ -8,23 +8,27 @@ from fastapi import FastAPI
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
 
+from app.api import error_shapes
 from app.api.problems import Problem
 from app.api.uploads import TextBody, TextsBody
 
 DESCRIPTION = """\
 Documents go in with `POST /documents`, become a knowledge graph and vectors in the background, and
-are asked with `POST /query`. Every path also works without `/v1`.
+are asked with `POST /query`, or by clients of OpenAI's and Ollama's chat APIs. Every path works
+without `/v1` too.
 
 **Keys.** `Authorization: Bearer <key>` or `X-API-Key: <key>`; scopes are read, write and admin. A
 service without any key is open and answers on loopback only. `X-Workspace` chooses a workspace.
 
 **Errors** are problem documents (RFC 9457) with a stable `code`. Those with `Retry-After` pass.
+What is tagged chat tells its errors as OpenAI or Ollama do.
 """
 
 TAGS = [
     {"name": "documents", "description": "What is known: upload, follow, read, delete."},
     {"name": "jobs", "description": "Background work."},
     {"name": "query", "description": "Questions and answers."},
+    {"name": "chat", "description": "The same for clients of OpenAI's and Ollama's chat APIs."},
     {"name": "graph", "description": "Entities and relations."},
     {"name": "admin", "description": "API keys and workspaces."},
     {"name": "operations", "description": "Health and counters; no key needed."},
@@ -129,12 +133,15 @@ def _add_bodies(document: dict[str, Any]) -> None:
 
 
 def _name_problems(document: dict[str, Any]) -> None:
-    """FastAPI adds a 422 of a shape of its own to each route; ours is a problem like all errors."""
+    """FastAPI adds a 422 of a shape of its own to each route; ours is a problem like all errors, or
+    the 400 of another API."""
     schemas = document["components"]["schemas"]
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
-    for operations in document["paths"].values():
+    for path, operations in document["paths"].items():
         for operation in operations.values():
+            if error_shapes.of_path(path):
+                operation["responses"].pop("422", None)
             answer = operation["responses"].get("422", {}).get("content", {})
             if "application/json" in answer:
                 answer.pop("application/json")

@@ -1,4 +1,5 @@
-"""Errors as RFC 9457 problem documents: one shape for everything that can go wrong."""
+"""Errors as RFC 9457 problem documents: one shape for everything that can go wrong, but for the
+addresses that belong to other APIs (`app.api.error_shapes`)."""
 
 from __future__ import annotations
 
@@ -12,6 +13,7 @@ from fastapi.responses import JSONResponse
 from pydantic import BaseModel, Field
 from starlette.exceptions import HTTPException
 
+from app.api import error_shapes
 from app.errors import AppError, Unauthenticated
 from app.telemetry import current
 
@@ -75,8 +77,15 @@ def internal() -> dict[str, Any]:
     return problem(500, "internal", "Internal error", "Something went wrong; the log says what.")
 
 
-def response(document: dict[str, Any], headers: Mapping[str, str] | None = None) -> Response:
-    return JSONResponse(document, document["status"], dict(headers or {}), MEDIA_TYPE)
+def response(
+    document: dict[str, Any], headers: Mapping[str, str] | None = None, *, path: str
+) -> Response:
+    """The document as clients of `path` read it."""
+    shape = error_shapes.of_path(path)
+    if shape is None:
+        return JSONResponse(document, document["status"], dict(headers or {}), MEDIA_TYPE)
+    status = error_shapes.status_of(document)
+    return JSONResponse(shape.render(document), status, dict(headers or {}))
 
 
 def install(app: FastAPI) -> None:
@@ -86,14 +95,14 @@ def install(app: FastAPI) -> None:
     app.add_exception_handler(RequestValidationError, _validation_error)
 
 
-async def _app_error(_request: Request, error: Exception) -> Response:
+async def _app_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AppError)
     headers = {}
     if error.transient:
         headers["Retry-After"] = str(math.ceil(error.retry_after or RETRY_AFTER))
     if isinstance(error, Unauthenticated):
         headers["WWW-Authenticate"] = "Bearer"
-    return response(of_error(error), headers)
+    return response(of_error(error), headers, path=request.scope["path"])
 
 
 async def _http_error(request: Request, error: Exception) -> Response:
@@ -106,12 +115,13 @@ async def _http_error(request: Request, error: Exception) -> Response:
         detail = f"{request.method} is not possible here."
     elif error.status_code == 400 and detail == _UNPARSED:
         detail = "The body cannot be read as JSON in UTF-8, or goes beyond what JSON readers take."
-    return response(problem(error.status_code, code, title, detail), error.headers)
+    document = problem(error.status_code, code, title, detail)
+    return response(document, error.headers, path=request.scope["path"])
 
 
-async def _validation_error(_request: Request, error: Exception) -> Response:
+async def _validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    return response(of_faults(error.errors()))
+    return response(of_faults(error.errors()), path=request.scope["path"])
 
 
 def of_faults(faults: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -136,8 +146,14 @@ def _message(fault: Mapping[str, Any]) -> str:
     return message.removeprefix("Value error, ")[:300]
 
 
-def responses(*statuses: int) -> dict[int | str, dict[str, Any]]:
+def responses(
+    *statuses: int, shape: error_shapes.Shape | None = None
+) -> dict[int | str, dict[str, Any]]:
     """OpenAPI entries for the errors of a route."""
+    if shape:
+        return {
+            status: {"description": _MEANING[status], "model": shape.model} for status in statuses
+        }
     return {
         status: {
             "description": _MEANING[status],

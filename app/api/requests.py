@@ -65,7 +65,8 @@ class RequestMiddleware:
         except Exception:
             log.exception("request.bug method=%s route=%s", scope["method"], _route(scope))
             if not status:
-                await problems.response(problems.internal())(scope, receive, send_marked)
+                answer = problems.response(problems.internal(), path=scope["path"])
+                await answer(scope, receive, send_marked)
         finally:
             self.metrics.in_flight.dec()
             self._record(scope, status, time.perf_counter() - began)
@@ -79,7 +80,8 @@ class RequestMiddleware:
             limit = self.max_upload_bytes + OVERHEAD
         declared = headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared) > limit:
-            await problems.response(_too_large(limit))(scope, receive, send)
+            refusal = problems.response(_too_large(limit), path=scope["path"])
+            await refusal(scope, receive, send)
             return
         await self.app(scope, _bounded(receive, limit), send)
 

@@ -56,7 +56,8 @@ async def test_the_table_has_every_route(site: Site) -> None:
     served = {
         (method.upper(), path.removeprefix("/v1"))
         for path, operations in paths.items()
-        for method in operations
+        for method, operation in operations.items()
+        if "chat" not in operation["tags"]  # whose errors look otherwise: see test_chat.py
     }
     named = {
         "{id}": "{document_id}",

@@ -52,7 +52,7 @@ def test_every_field_and_parameter_is_described(document: dict[str, Any]) -> Non
 
 def test_every_operation_lists_its_errors_as_problems(document: dict[str, Any]) -> None:
     for method, path, operation in operations(document):
-        if not path.startswith("/v1"):
+        if not path.startswith("/v1") or "chat" in operation["tags"]:
             continue
         statuses = set(operation["responses"])
         assert {"401", "403"} <= statuses, path
@@ -65,6 +65,27 @@ def test_every_operation_lists_its_errors_as_problems(document: dict[str, Any]) 
                 [kind] = response["content"]
                 assert kind == "application/problem+json", f"{method} {path} {status}"
                 assert response["description"]
+
+
+@pytest.mark.parametrize(
+    ("prefix", "shape"), [("/v1", "OpenAIErrorBody"), ("/api", "OllamaErrorBody")]
+)
+def test_the_chat_apis_list_their_errors_in_their_own_shape(
+    document: dict[str, Any], prefix: str, shape: str
+) -> None:
+    reference = {"schema": {"$ref": f"#/components/schemas/{shape}"}}
+    found = [
+        operation
+        for _, path, operation in operations(document)
+        if "chat" in operation["tags"] and path.startswith(prefix)
+    ]
+    assert found
+    for operation in found:
+        errors = {k: v for k, v in operation["responses"].items() if k >= "400"}
+        assert {"401", "403"} <= set(errors)
+        assert ("400" in errors) or "requestBody" not in operation
+        assert "422" not in errors
+        assert all(one["content"] == {"application/json": reference} for one in errors.values())
 
 
 def test_every_reference_resolves(document: dict[str, Any]) -> None:
@@ -128,6 +149,12 @@ async def test_the_examples_run(site: Site, document: dict[str, Any]) -> None:
     await site.work()
     body = example_of(schemas["QuestionBody"], document)
     reply = await site.client.post("/v1/query", json=body)
+    assert reply.status_code == 200, reply.text
+    body = example_of(schemas["ChatBody"], document)
+    reply = await site.client.post("/v1/chat/completions", json=body)
+    assert reply.status_code == 200, reply.text
+    body = example_of(schemas["OllamaChatBody"], document)
+    reply = await site.client.post("/api/chat", json=body)
     assert reply.status_code == 200, reply.text
     reply = await site.client.get(
         "/v1/documents", params={"filters": '{"author": "Charles Dickens"}'}
