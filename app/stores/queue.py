@@ -20,6 +20,7 @@ from urllib.parse import parse_qs, quote, unquote, urlsplit
 
 import orjson
 from arq.connections import ArqRedis, RedisSettings, create_pool
+from arq.constants import in_progress_key_prefix
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialBackoff
 from redis.exceptions import AuthenticationError, RedisError
@@ -37,6 +38,7 @@ CALL_SECONDS = 15.0
 CONNECT_SECONDS = 10
 MAX_CONNECTIONS = 100
 PARALLEL_SENDS = 32
+WATCH_SECONDS = 1.0
 # The kernel's limit for a socket path is 104 (macOS) or 108 bytes.
 SOCKET_PATH_BYTES = 100
 
@@ -94,13 +96,17 @@ class ArqQueue:
         async with self._sends:
             with _errors():
                 async with asyncio.timeout(CALL_SECONDS):
-                    await self._pool.enqueue_job(
+                    new = await self._pool.enqueue_job(
                         FUNCTION,
                         ticket.step_id,
                         _job_id=job_id(ticket),
                         _defer_by=delay or None,
                         _expires=EXPIRES + timedelta(seconds=delay),
                     )
+                    if new is None:
+                        # arq has it still: waiting, or taken by a worker that died before its
+                        # claim, which arq would remember for days. Taken twice does no harm.
+                        await self._pool.delete(in_progress_key_prefix + job_id(ticket))
 
 
 def job_id(ticket: Ticket) -> str:
@@ -165,12 +171,53 @@ async def embedded_valkey(data_dir: Path) -> AsyncIterator[str]:
     folder = data_dir / "queue"
     folder.mkdir(parents=True, exist_ok=True)
     with _locked(folder / "lock"), _socket_path(folder) as path:
-        server = await asyncio.to_thread(_start, folder, path)
+        servers = [await asyncio.to_thread(_start, folder, path)]
         log.info("queue.embedded socket=%s", path)
+        done = asyncio.Event()
+        watch = asyncio.create_task(_start_again(servers, folder, path, done))
         try:
             yield f"unix://{quote(str(path))}"
         finally:
-            server.stop()
+            done.set()
+            await asyncio.wait({watch})  # not cancelled: it may just be starting a server
+            for server in servers:
+                server.stop()
+
+
+async def _start_again(servers: list[Any], folder: Path, path: Path, done: asyncio.Event) -> None:
+    """Nobody else would: a server that died (out of memory, a stray kill) is replaced by an empty
+    one, and the journal sends again what it held. `servers` has the present one, if there is one.
+    """
+    while not done.is_set():
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WATCH_SECONDS):
+                await done.wait()
+        if done.is_set() or not await asyncio.to_thread(_gone, path):
+            continue
+        log.warning("queue.restart socket=%s", path)
+        try:
+            await asyncio.to_thread(_replace, servers, folder, path)
+        except (Misconfigured, OSError) as error:  # a full disk, perhaps: tried again soon
+            log.warning("queue.restart_failed error=%s", error)
+
+
+def _replace(servers: list[Any], folder: Path, path: Path) -> None:
+    while servers:
+        servers.pop().terminate()
+    servers.append(_start(folder, path))
+
+
+def _gone(path: Path) -> bool:
+    """Nobody listens. A server that is merely slow still takes connections."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as connection:
+        connection.settimeout(1.0)
+        try:
+            connection.connect(str(path))
+        except (ConnectionRefusedError, FileNotFoundError):
+            return True
+        except OSError:
+            return False
+    return False
 
 
 @contextmanager

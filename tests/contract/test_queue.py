@@ -8,7 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from pathlib import Path
 
 import pytest
@@ -110,6 +110,18 @@ async def test_a_ticket_can_be_sent_again_after_it_ran(url: str, queue: ArqQueue
         assert await work(url, None) == ["s"]
 
 
+async def test_what_a_worker_took_and_never_claimed_runs_again_when_it_is_sent_again(
+    url: str, queue: ArqQueue
+) -> None:
+    await queue.send([Ticket("s", 0)])
+    async with await create_pool(redis_settings(url)) as pool:
+        # As arq leaves it when its worker is killed: for as long as the longest job may take.
+        await pool.psetex("arq:in-progress:s#0", 7 * 86_400_000, b"1")
+        assert not await pool.exists("arq:result:s#0")
+    await queue.send([Ticket("s", 0)])
+    assert await work(url, None) == ["s"]
+
+
 async def test_a_delayed_ticket_waits(url: str, queue: ArqQueue) -> None:
     await queue.send([Ticket("later", 0)], delay=3600)
     await queue.send([Ticket("now", 0)])
@@ -198,6 +210,32 @@ def test_attempts_of_one_step_have_different_job_ids() -> None:
 
 
 # --- the embedded server -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+async def test_a_server_that_dies_is_replaced(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: signal.Signals
+) -> None:
+    monkeypatch.setattr("app.stores.queue.WATCH_SECONDS", 0.02)
+    async with embedded_valkey(tmp_path) as url, ArqQueue.open(url) as queue:
+        for life in range(2):
+            await queue.send([Ticket(f"life-{life}", 0)])
+            async with await create_pool(redis_settings(url)) as pool:
+                pid = (await pool.info("server"))["process_id"]
+            os.kill(pid, how)
+            await until_empty(queue)
+        await queue.send([Ticket("s", 0)])
+        assert await queue.depth() == 1
+
+
+async def until_empty(queue: ArqQueue) -> None:
+    """As the new one is; meanwhile there may be none."""
+    async with asyncio.timeout(30):
+        while True:
+            with suppress(Unavailable):
+                if await queue.depth() == 0:
+                    return
+            await asyncio.sleep(0.02)
 
 
 async def test_the_embedded_server_is_not_on_the_network(tmp_path: Path) -> None:
