@@ -40,6 +40,12 @@ from app.query.engine import Answered
 router = APIRouter(tags=["chat"])
 
 _SHAPE = error_shapes.OPENAI
+_STREAMED: dict[str, Any] = {
+    "type": "object",
+    "description": "One server-sent event; they have no names here.",
+    "required": ["data"],
+    "properties": {"data": {"type": "string", "description": "A chunk as JSON, or `[DONE]`."}},
+}
 
 
 class StreamOptionsBody(BaseModel):
@@ -143,7 +149,7 @@ async def get_model(
         200: {
             "description": "The answer; with `stream`, `chat.completion.chunk` objects and "
             "`[DONE]`. The chunk with the `finish_reason` has `citations` in its `delta`.",
-            "content": {MEDIA_TYPE: {"schema": {"type": "string"}}},
+            "content": {MEDIA_TYPE: {"schema": _STREAMED}},
         },
         **responses(400, 401, 403, 404, 413, 415, 429, 502, 503, shape=_SHAPE),
     },

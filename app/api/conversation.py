@@ -145,6 +145,7 @@ async def begun(
     events = answering.stream(workspace, deployed, question)
     first = await anext(events)
     if isinstance(first.data, AppError):
+        await events.aclose()
         raise first.data
     return _after(first, events)
 

@@ -245,7 +245,8 @@ async def _lines(
 
 def _piece(model: str, text: str) -> dict[str, Any]:
     message = {"role": "assistant", "content": text}
-    return {"model": model, "created_at": datetime.now(UTC), "message": message, "done": False}
+    now = datetime.now(UTC).isoformat().replace("+00:00", "Z")
+    return {"model": model, "created_at": now, "message": message, "done": False}
 
 
 def _reply(body: OllamaChatBody, answered: Answered, text: str) -> OllamaReplyBody:

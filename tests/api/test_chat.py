@@ -3,6 +3,7 @@ wrong in their own way."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 from collections.abc import AsyncIterator
@@ -542,6 +543,49 @@ async def test_a_bug_shows_nothing_in_either_shape(
         "stream.bug",
     ]
     caplog.clear()
+
+
+class Endless(Writer):
+    """Writes until it is stopped, and then knows it."""
+
+    stopped = False
+
+    async def answer(self, question: Question, context: Context) -> AsyncIterator[str | Usage]:
+        try:
+            while True:
+                yield "amber "
+                await asyncio.sleep(0)
+        finally:
+            self.stopped = True
+
+
+@pytest.mark.parametrize("path", [OPENAI, OLLAMA])
+async def test_a_client_that_leaves_ends_the_call_of_the_model(asked: Site, path: str) -> None:
+    writer = Endless()
+    written_by(asked, writer)
+    body = json.dumps({"model": "heliograph-mix", "messages": QUESTION, "stream": True}).encode()
+    gone = asyncio.Event()
+    unread = [{"type": "http.request", "body": body, "more_body": False}]
+
+    async def receive() -> dict[str, Any]:
+        if unread:
+            return unread.pop()
+        await gone.wait()
+        return {"type": "http.disconnect"}
+
+    async def send(message: Any) -> None:
+        if b"amber" in message.get("body", b""):
+            gone.set()
+
+    headers = [(b"host", b"localhost"), (b"content-type", b"application/json")]
+    scope = {
+        "type": "http", "method": "POST", "path": path, "raw_path": path.encode(),
+        "query_string": b"", "headers": headers, "server": ("127.0.0.1", 8080),
+        "http_version": "1.1", "scheme": "http", "root_path": "",
+    }  # fmt: skip
+    await asked.app(scope, receive, send)
+    assert gone.is_set()
+    assert writer.stopped
 
 
 async def test_no_message_is_logged(asked: Site, caplog: pytest.LogCaptureFixture) -> None:
