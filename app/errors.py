@@ -11,6 +11,7 @@ class AppError(Exception):
     code = "internal"
     title = "Internal error"
     transient = False
+    blameless = False  # of what was asked for: something else is shut, so no try is used up
 
     def __init__(
         self,
@@ -19,6 +20,7 @@ class AppError(Exception):
         code: str | None = None,
         retry_after: float | None = None,
         transient: bool | None = None,
+        blameless: bool = False,
     ) -> None:
         super().__init__(detail)
         self.detail = detail
@@ -26,6 +28,7 @@ class AppError(Exception):
             self.code = code
         if transient is not None:
             self.transient = transient
+        self.blameless = blameless
         self.retry_after = retry_after
 
     @property

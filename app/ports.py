@@ -19,6 +19,7 @@ from app.domain import (
     Completion,
     Context,
     Document,
+    Embeddings,
     Entity,
     EntityLinks,
     Evidence,
@@ -449,7 +450,7 @@ class Embedder(Protocol):
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         """Unit vectors, one per text. A document's text that the model cannot embed, even alone
         and in another form, gets the empty vector: it is to be left out, with a warning."""
         ...

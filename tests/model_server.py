@@ -8,11 +8,14 @@ words. `POST /script` queues other answers, `GET /stats` tells what was asked, `
 both. In a test: `async with running() as server`.
 
 Script: {"llm": {kind: [answer, …], "extract_match": {"contains": …, "always": [answer, …]}},
-"embedding": [rule, …], "dim": n, "latency_s": x, "refuse": [parameter, …], "key": "…"}. Kinds:
+"embedding": [rule, …], "dim": n, "latency_s": x, "refuse": [parameter, …], "key": "…",
+"reject": [{"contains": text, status, body, delay_s}, …], "quota": {…}}. Kinds:
 extract (also its repair), glean, summary, keywords, answer, community_report, rerank, other. An
 answer is the content, or {content | python | json, finish_reason} | {status, headers, body} |
 {raw, content_type} | {stream: [line, …], cut}, each with delay_s if wanted. Rules: {dim},
-{max_batch, status, body}, {match, status, body}, {vector: zeros | nan | null} for the next text.
+{max_batch, status, body}, {match, status, body}, {vector: zeros | nan | null | short | text} for
+the next text. `reject` answers every call of any kind with that text ("": all) until another list
+is scripted; `quota` is that of `tests.model_quota`.
 """
 
 from __future__ import annotations
@@ -37,6 +40,7 @@ from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
 from tests.model_answers import content_of, kind_of, tokens, vector
+from tests.model_quota import Quota
 
 DIM = 64
 KEPT = 20_000  # latest requests that /stats shows
@@ -53,6 +57,8 @@ class State:
     rules: list[dict[str, Any]] = field(default_factory=list)
     refuse: tuple[str, ...] = ()
     key: str = ""
+    reject: list[dict[str, Any]] = field(default_factory=list)
+    quota: Quota | None = None
     kinds: dict[str, dict[str, int]] = field(default_factory=dict)
     requests: deque[dict[str, Any]] = field(default_factory=lambda: deque(maxlen=KEPT))
     running: int = 0
@@ -66,13 +72,18 @@ class State:
             elif isinstance(answers, list):
                 self.answers[kind].extend(answers)
         self.rules += told.get("embedding", [])
-        for name in ("dim", "latency_s", "key"):
+        if "quota" in told:
+            self.quota = Quota(told["quota"]) if told["quota"] else None
+        for name in ("dim", "latency_s", "key", "reject"):
             if name in told:
                 setattr(self, name, told[name])
         self.refuse = tuple(told.get("refuse", self.refuse))
 
     def next(self, kind: str, prompt: str) -> Any:
         """The scripted answer of this call; None: the deterministic one."""
+        for rule in self.reject:
+            if rule["contains"] in prompt:
+                return rule
         if kind == "extract":
             for contains, answers in self.matches:
                 if answers and contains in prompt:
@@ -121,7 +132,11 @@ async def chat(request: Request, *, ollama: bool) -> Response:
     if refused := _refused(request, body):
         return refused
     answer = state.next(kind, prompt)
-    async with _counted(state, answer):
+    most = tokens(prompt) + (body.get("max_tokens") or 1000)
+    async with _within(state, tokens(prompt), most) as spent, _counted(state, answer):
+        if spent.refused:
+            noted["status"] = 429
+            return _too_many(spent.refused)
         scripted = answer if isinstance(answer, dict) else {}
         if faulty := _faulty(scripted):
             state.count(kind, tokens(prompt))
@@ -131,6 +146,7 @@ async def chat(request: Request, *, ollama: bool) -> Response:
         finish = scripted.get("finish_reason", "stop")
         reply = Reply(content, finish, tokens(prompt), body.get("model", ""))
         state.count(kind, reply.prompt_tokens, reply.completion_tokens)
+        spent.tokens = reply.prompt_tokens + reply.completion_tokens
         # Ollama streams unless told not to.
         if body.get("stream", ollama):
             lines = _ollama_lines(reply) if ollama else _openai_lines(reply)
@@ -149,6 +165,29 @@ async def _counted(state: State, answer: Any) -> AsyncIterator[None]:
         yield
     finally:
         state.running -= 1
+
+
+@dataclass
+class Spent:
+    """What a call uses of the quota, or why it was refused."""
+
+    tokens: int
+    refused: str = ""
+
+
+@asynccontextmanager
+async def _within(state: State, prompt: int, most: int) -> AsyncIterator[Spent]:
+    quota = state.quota
+    spent = Spent(prompt, quota.enter(prompt, most) if quota else "")
+    try:
+        yield spent
+    finally:
+        if quota and not spent.refused:
+            quota.leave(spent.tokens)
+
+
+def _too_many(what: str) -> Response:
+    return JSONResponse({"error": {"message": f"Rate limit reached for {what}"}}, 429)
 
 
 def _refused(request: Request, body: Mapping[str, Any]) -> Response | None:
@@ -271,7 +310,13 @@ async def _embed(request: Request) -> tuple[dict[str, Any], list[Any] | Response
     state.count("embedding", sum(map(tokens, texts)), items=len(texts))
     if refused := _refused(request, body):
         return body, refused
-    async with _counted(state, None):
+    used = sum(map(tokens, texts))
+    rejected = next((r for r in state.reject if any(r["contains"] in t for t in texts)), None)
+    async with _within(state, used, used) as spent, _counted(state, rejected):
+        if spent.refused:
+            return body, _too_many(spent.refused)
+        if rejected and (faulty := _faulty(rejected)):
+            return body, faulty
         for rule in state.rules:
             too_many = len(texts) > rule.get("max_batch", math.inf)
             if too_many or ("match" in rule and any(rule["match"] in text for text in texts)):
@@ -285,7 +330,11 @@ def _scripted_vector(state: State, text: str, dim: int) -> object:
     for place, rule in enumerate(state.rules):
         if "vector" in rule:
             del state.rules[place]
-            return {"zeros": [0.0] * dim, "nan": [math.nan] * dim, "null": None}[rule["vector"]]
+            odd = {
+                "zeros": [0.0] * dim, "nan": [math.nan] * dim, "null": None,
+                "short": [0.5] * (dim // 2), "text": ["x"] * dim,
+            }  # fmt: skip
+            return odd[rule["vector"]]
     return vector(text, dim)
 
 
@@ -335,7 +384,12 @@ async def script(request: Request) -> Response:
 async def stats(request: Request) -> Response:
     state: State = request.app.state.model
     return JSONResponse(
-        {"kinds": state.kinds, "max_parallel": state.max_parallel, "requests": [*state.requests]}
+        {
+            "kinds": state.kinds,
+            "max_parallel": state.max_parallel,
+            "requests": [*state.requests],
+            "quota": state.quota.stats() if state.quota else None,
+        }
     )
 
 

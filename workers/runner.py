@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -110,16 +111,20 @@ async def _finish(services: Services, step: Step, terms: Terms, *, ahead: bool) 
 
 
 async def _retry_or_fail(services: Services, step: Step, error: AppError, terms: Terms) -> None:
-    if not error.transient or step.tries >= terms.tries:
+    if not error.transient or (step.tries >= terms.tries and not error.blameless):
         await _fail(services, step, error.code, error.detail, retryable=error.retryable)
         return
     delay = min(MAX_DELAY, error.retry_after or 2.0**step.tries)
+    if error.blameless:  # many steps wait for the same: not all at the same moment
+        delay *= random.uniform(1.0, 1.5)
     log.warning(
         "step.retry step=%s workspace=%s document=%s code=%s attempt=%d delay=%.0f",
         step.id, step.workspace, step.document_id, error.code, step.attempt, delay,
     )  # fmt: skip
     try:
-        ticket = await services.journal.release(step, delay=delay, error=error.detail)
+        ticket = await services.journal.release(
+            step, delay=delay, error="" if error.blameless else error.detail
+        )
     except AppError as away:  # the store itself is away: the lease runs out, the sweep sends again
         log.warning("step.unreleased step=%s code=%s", step.id, away.code)
         return

@@ -8,19 +8,24 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
+from functools import partial
+from math import ceil
 from typing import Literal
 
 from app.domain import Completion, Prompt, Usage
 from app.errors import AppError, BadModelOutput, Unavailable
 from app.llm.characters import Halves, whole
 from app.llm.dialects import Ask, Format, Piece, Schema, dialect
-from app.llm.http import ModelClient, fault_of
+from app.llm.faults import fault_of
+from app.llm.http import ModelClient, Request, Tries
 from app.llm.thoughts import ThoughtFilter
 from app.ports import Tokenizer
 
 log = logging.getLogger("heliograph.llm")
 
 REPLY_SHARE = 4  # of the context window, one part in so many is kept for the reply
+HARMLESS = Prompt("", "Reply with the word OK.", max_tokens=16)
+MOST_MISCOUNTED = 4.0  # how many times more tokens than we a server may find in a text
 _WEAKER: dict[Format, Format] = {"schema": "json", "json": "text"}
 # Parameters that some servers or models do not take, as they call them in their refusal.
 _REPLY_LIMITS = ("max_tokens", "max_completion_tokens")
@@ -43,7 +48,8 @@ FREE = Price()
 
 class ChatModel:
     """`form`: "auto" tries the strictest form of structured output first and steps down for good
-    when the server refuses it. `context_tokens`: of prompt and reply together."""
+    when the server refuses it. `context_tokens`: of prompt and reply together. `urgent`: somebody
+    waits for the replies."""
 
     def __init__(
         self,
@@ -55,14 +61,17 @@ class ChatModel:
         form: Format | Literal["auto"] = "auto",
         context_tokens: int = 32_768,
         temperature: float | None = 0.0,
+        urgent: bool = False,
     ) -> None:
         self.model, self.tokenizer, self.form = model, tokenizer, form
         self.context_tokens = context_tokens
         self._client, self._price, self._temperature = client, price, temperature
+        self._urgent = urgent
         self._dialect = dialect(client.endpoint.dialect)
         self._form: Format = "schema" if form == "auto" else form
         self._proven: set[Format] = set()  # forms that the server took
         self._without: frozenset[str] = frozenset()
+        self._miscounted = 1.0  # tokens as the server counts for each of ours, at most so far
 
     @property
     def prompt_room(self) -> int:
@@ -79,82 +88,78 @@ class ChatModel:
         returned with that finish reason; one that a filter withheld raises `BadModelOutput`."""
         while True:
             ask = self._ask(prompt, schema)
-            reserved = self._expected(prompt)
             try:
-                reply = await self._client.post(
-                    self._dialect.chat_path, self._dialect.chat_body(ask), tokens=reserved
-                )
+                piece, usage = await self._client.post(self._request(ask), partial(self._read, ask))
             except AppError as error:
                 if not self._adapt(error, ask):
                     raise
                 continue
             if schema is not None:
                 self._proven.add(ask.form)
-            piece = self._dialect.chat_reply(reply)
-            piece = replace(piece, text=whole(piece.text))
-            usage = self._usage(piece, prompt, piece.text)
-            await self._client.settle(
-                reserved=reserved, used=usage.prompt_tokens + usage.completion_tokens
-            )
             _refuse_filtered(piece.finish_reason)
             return Completion(piece.text, usage, piece.finish_reason)
 
     async def stream(self, prompt: Prompt) -> AsyncGenerator[str | Usage, None]:
         """Pieces of the reply, without reasoning at its start; usage once, at the end. A stream
         that breaks off raises `Unavailable`; as long as nothing was sent on, it is tried again."""
-        attempt = 0
+        tries: Tries | None = None
         while True:
-            attempt += 1
-            sent = False
             ask = self._ask(prompt, None, stream=True)
+            tries = tries or self._client.tries(self._request(ask))
+            sent = False
             try:
-                async with aclosing(self._stream_once(ask)) as pieces:
+                async with aclosing(self._stream_once(ask, tries)) as pieces:
                     async for piece in pieces:
                         sent = True
                         yield piece
                 return
             except AppError as error:
-                if sent:
-                    raise
-                if self._adapt(error, ask):
-                    attempt -= 1
-                elif not await self._client.again(error, attempt):
+                if sent or not (self._adapt(error, ask) or await tries.again(error)):
                     raise
 
-    async def _stream_once(self, ask: Ask) -> AsyncGenerator[str | Usage, None]:
-        prompt = ask.prompt
-        reserved = self._expected(prompt)
+    async def _stream_once(self, ask: Ask, tries: Tries) -> AsyncGenerator[str | Usage, None]:
         thoughts, halves = ThoughtFilter(), Halves()
         told, finish, done = Piece(), "", False
         parts: list[str] = []
-        body = self._dialect.chat_body(ask)
-        lines = self._client.lines(self._dialect.chat_path, body, tokens=reserved)
-        async with aclosing(lines):
-            async for line in lines:
-                piece = self._dialect.chat_line(line)
-                if piece is None:
-                    continue
-                whole_text = halves.feed(piece.text)
-                parts.append(whole_text)
-                told = _later(told, piece)
-                finish, done = piece.finish_reason or finish, done or piece.done
-                if text := thoughts.feed(whole_text):
-                    yield text
-        if not finish and not done:
-            raise Unavailable("the model's answer broke off", code="stream_cut")
+        async with tries.turn() as turn:
+            async with aclosing(self._client.lines(self._request(ask))) as lines:
+                async for line in lines:
+                    piece = self._dialect.chat_line(line)
+                    if piece is None:
+                        continue
+                    whole_text = halves.feed(piece.text)
+                    parts.append(whole_text)
+                    told = _later(told, piece)
+                    finish, done = piece.finish_reason or finish, done or piece.done
+                    if text := thoughts.feed(whole_text):
+                        yield text
+            if not finish and not done:
+                raise Unavailable("the model's answer broke off", code="stream_cut")
+            usage = self._usage(told, ask.prompt, "".join(parts))
+            turn.used = usage.prompt_tokens + usage.completion_tokens
         if rest := thoughts.feed(halves.finish()) + thoughts.finish():
             yield rest
-        usage = self._usage(told, prompt, "".join(parts))
-        await self._client.settle(
-            reserved=reserved, used=usage.prompt_tokens + usage.completion_tokens
-        )
         _refuse_filtered(finish)
         yield usage
 
+    def _request(self, ask: Ask) -> Request:
+        harmless = replace(ask, prompt=HARMLESS, schema=None, form="text", stream=False)
+        return Request(
+            self._dialect.chat_path, self._dialect.chat_body(ask), self._expected(ask.prompt),
+            self.model, self._urgent, self._dialect.chat_body(harmless),
+            self._dialect.chat_reply,
+        )  # fmt: skip
+
+    def _read(self, ask: Ask, reply: object) -> tuple[tuple[Piece, Usage], int]:
+        piece = self._dialect.chat_reply(reply)
+        piece = replace(piece, text=whole(piece.text))
+        usage = self._usage(piece, ask.prompt, piece.text)
+        return (piece, usage), usage.prompt_tokens + usage.completion_tokens
+
     def _expected(self, prompt: Prompt) -> int:
-        """Tokens to reserve: a reply is seldom longer than its prompt."""
-        tokens = self.tokens(prompt)
-        return tokens + min(tokens, prompt.max_tokens or tokens)
+        """Tokens to reserve, on the safe side: all that the reply may have."""
+        reply = prompt.max_tokens or self.context_tokens // REPLY_SHARE
+        return ceil(self.tokens(prompt) * self._miscounted) + reply
 
     def _ask(self, prompt: Prompt, schema: Schema | None, *, stream: bool = False) -> Ask:
         return Ask(
@@ -187,7 +192,11 @@ class ChatModel:
     def _usage(self, piece: Piece, prompt: Prompt, text: str) -> Usage:
         """As the server counts, else as we do."""
         asked, replied = piece.prompt_tokens, piece.completion_tokens
-        asked = self.tokens(prompt) if asked is None else asked
+        counted = self.tokens(prompt)
+        if asked is not None:
+            ratio = min(MOST_MISCOUNTED, asked / counted)
+            self._miscounted = max(self._miscounted, ratio)
+        asked = counted if asked is None else asked
         replied = self.tokenizer.count(text) if replied is None else replied
         return Usage(1, asked, replied, self._price.of(asked, replied))
 

@@ -62,6 +62,10 @@ class Dialect(Protocol):
         """One entry per text, unchecked; None where the server left one out."""
         ...
 
+    def embed_tokens(self, reply: object) -> int | None:
+        """As the server counts, if it does."""
+        ...
+
 
 def dialect(name: str) -> Dialect:
     if name == "openai":
@@ -171,6 +175,9 @@ class OpenAI:
                     vectors[index] = item.get("embedding")
         return vectors
 
+    def embed_tokens(self, reply: object) -> int | None:
+        return _usage(_object(reply))[0]
+
 
 class Ollama:
     chat_path = "/api/chat"
@@ -227,6 +234,9 @@ class Ollama:
         if not isinstance(vectors, list):
             raise _no_completion()
         return [*vectors[:count], *[None] * (count - len(vectors))]
+
+    def embed_tokens(self, reply: object) -> int | None:
+        return _count(_object(reply).get("prompt_eval_count"))
 
 
 def _event(data: str) -> Mapping[str, object]:

@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import math
 import re
 from collections.abc import Sequence
 from typing import Literal
 
-from app.domain import Vector
+from app.domain import Embeddings, Usage, Vector
 from app.errors import AppError, BadModelOutput, Invalid, Unavailable
 from app.llm.dialects import dialect
-from app.llm.http import ModelClient, fault_of
+from app.llm.faults import fault_of
+from app.llm.http import ModelClient, Request
 from app.ports import Tokenizer
+from app.together import together
 
 log = logging.getLogger("heliograph.llm")
 
 BATCH_TOKENS = 100_000  # of one call
 LONGEST = 8191  # tokens of one text: the limit of the common hosted models
-_TOO_MANY = re.compile(r"batch|too many|at most|more than|inputs", re.IGNORECASE)
+MOST_MISCOUNTED = 4.0  # how many times more tokens than we a server may find in a text
 HARMLESS = "dimension"
 NONE: Vector = ()
 
@@ -36,13 +37,16 @@ class LlmEmbedder:
         *,
         dimension: int | None = None,
         batch: int = 64,
+        price: float = 0.0,
     ) -> None:
         self._client, self._model, self._tokenizer = client, model, tokenizer
         self._dialect = dialect(client.endpoint.dialect)
         self._asked_dimension = dimension
         self._dimension = dimension
         self._batch = batch
+        self._price = price  # of a million tokens
         self._worked = False
+        self._miscounted = 1.0  # tokens as the server counts for each of ours, at most so far
 
     @property
     def model(self) -> str:
@@ -63,25 +67,26 @@ class LlmEmbedder:
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         vectors: dict[str, Vector] = {}
         distinct = list(dict.fromkeys(texts))
+        calls = _Calls(self, urgent=purpose == "query")
         place = 0
         while place < len(distinct):
             # One call at first, so that what it finds out (dimension, batch size) serves all.
-            width = self._client.endpoint.concurrency if self._worked else 1
+            width = self._client.endpoint.limits.concurrency if self._worked else 1
             batches: list[list[str]] = []
             while len(batches) < width and place < len(distinct):
                 batches.append(self._next_batch(distinct, place))
                 place += len(batches[-1])
-            for batch, found in zip(
-                batches, await asyncio.gather(*map(self._embed, batches)), strict=True
-            ):
-                vectors.update(zip(batch, found, strict=True))
+            async with together() as tasks:
+                found = [tasks.create_task(calls.batch(batch)) for batch in batches]
+            for batch, task in zip(batches, found, strict=True):
+                vectors.update(zip(batch, task.result(), strict=True))
         result = [vectors[text] for text in texts]
         if purpose == "query" and NONE in result:
             raise BadModelOutput("the embedding model has no vector for this text")
-        return result
+        return Embeddings(result, Usage(0, calls.tokens, 0, calls.tokens * self._price / 1_000_000))
 
     def _next_batch(self, texts: Sequence[str], place: int) -> list[str]:
         batch: list[str] = []
@@ -93,63 +98,43 @@ class LlmEmbedder:
             batch.append(text)
         return batch
 
-    async def _embed(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
-        try:
-            found = await self._call([self._fitting(text) for text in texts], attempts)
-        except AppError as error:
-            if not _about_a_text(error):
-                raise
-            if self._drops_dimension(error):
-                return await self._embed(texts)
-            if len(texts) == 1:
-                return [await self._alone(texts[0])]
-            return await self._by_halves(texts, error)
-        for place, vector in enumerate(found):
-            if not vector:
-                found[place] = await self._alone(texts[place])
-        return found
+    async def call(
+        self, texts: Sequence[str], *, urgent: bool, attempts: int | None = None
+    ) -> tuple[list[Vector], int]:
+        """Vectors, unit or empty, and the tokens that they cost."""
+        counted = sum(map(self._tokenizer.count, texts))
+        request = Request(
+            self._dialect.embed_path,
+            self._dialect.embed_body(self._model, texts, self._asked_dimension),
+            math.ceil(counted * self._miscounted), self._model, urgent,
+            self._dialect.embed_body(self._model, [HARMLESS], self._asked_dimension),
+            lambda reply: self._dialect.embed_reply(reply, 1),
+        )  # fmt: skip
 
-    async def _by_halves(self, texts: Sequence[str], error: AppError) -> list[Vector]:
-        self._learn_batch(error, len(texts))
-        middle = len(texts) // 2
-        found: list[Vector] = []
-        for half in (texts[:middle], texts[middle:]):
-            for start in range(0, len(half), self._batch):  # which the first half may have lowered
-                found += await self._embed(half[start : start + self._batch], attempts=1)
-        return found
+        def read(reply: object) -> tuple[tuple[list[object], int], int]:
+            told = self._dialect.embed_tokens(reply)
+            used = counted if told is None else told
+            return (self._dialect.embed_reply(reply, len(texts)), used), used
 
-    async def _alone(self, text: str) -> Vector:
-        """A text that failed: again as it is, then in forms that lack what may have been the cause.
-        The empty vector if none works, but another text does; else the endpoint is at fault."""
-        for form in _changed(text, self._tokenizer):
-            try:
-                [vector] = await self._call([form], attempts=1)
-            except AppError as error:
-                if not _about_a_text(error):
-                    raise
-                continue
-            if vector:
-                return vector
-        if not all(await self._call([HARMLESS])):
-            raise BadModelOutput("the embedding model gives no usable vectors")
-        log.warning("embedding.failed model=%s characters=%d", self._model, len(text))
-        return NONE
-
-    async def _call(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
-        body = self._dialect.embed_body(self._model, texts, self._asked_dimension)
-        tokens = sum(map(self._tokenizer.count, texts)) if self._client.endpoint.rates.tokens else 0
-        reply = await self._client.post(
-            self._dialect.embed_path, body, tokens=tokens, attempts=attempts
-        )
-        vectors = [_unit(item) for item in self._dialect.embed_reply(reply, len(texts))]
+        found, used = await self._client.post(request, read, attempts=attempts)
+        if counted:
+            self._miscounted = max(self._miscounted, min(MOST_MISCOUNTED, used / counted))
+        vectors = [_unit(item) for item in found]
         for vector in filter(None, vectors):
             self._check_dimension(len(vector))
             self._worked = True
-        return vectors
+        return vectors, used
 
-    def _fitting(self, text: str) -> str:
+    def fitting(self, text: str) -> str:
         # A blank text has no vector at most servers; an unread one no meaning either.
         return self._tokenizer.cut(text, LONGEST) if len(text) > LONGEST else text or " "
+
+    def changed(self, text: str) -> list[str]:
+        """A text in forms that lack more and more of what may make it fail."""
+        tidy = " ".join(re.sub(r"[^\w\s.,;:!?'\"()-]", " ", text).split())
+        cut = self._tokenizer.cut
+        forms = [self.fitting(text), self.fitting(tidy), cut(tidy, 256), cut(tidy, 64)]
+        return [form for form in dict.fromkeys(forms) if form.strip()]
 
     def _check_dimension(self, found: int) -> None:
         if self._dimension is None:
@@ -163,35 +148,89 @@ class LlmEmbedder:
                 transient=False,
             )
 
-    def _drops_dimension(self, error: AppError) -> bool:
+    def drops_dimension(self, error: AppError) -> bool:
+        """Whether the server only refuses to be asked for a dimension: it is not, from now on."""
         fault = fault_of(error)
         if self._asked_dimension and fault and re.search(r"\bdimensions?\b", fault.said):
             self._asked_dimension = None
             return True
         return False
 
-    def _learn_batch(self, error: AppError, size: int) -> None:
-        """A lower limit for good, where the server says that there were too many texts."""
+    def learn_batch(self, error: AppError, size: int) -> int:
+        """Texts in one call from now on: fewer for good, where the server says that `size` are too
+        many."""
         fault = fault_of(error)
         if fault and (
             fault.status == 413 or re.search(r"batch|too many|at most", fault.said, re.I)
         ):
             self._batch = max(1, min(self._batch, size // 2))
             log.info("embedder.batch model=%s size=%d", self._model, self._batch)
+        return self._batch
+
+
+class _Calls:
+    """What one `embed` asks of the server, and the tokens that it costs so far."""
+
+    def __init__(self, embedder: LlmEmbedder, *, urgent: bool) -> None:
+        self._embedder, self._urgent = embedder, urgent
+        self.tokens = 0
+
+    async def batch(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
+        try:
+            found = await self._call([self._embedder.fitting(text) for text in texts], attempts)
+        except AppError as error:
+            if not _about_a_text(error):
+                raise
+            if self._embedder.drops_dimension(error):
+                return await self.batch(texts)
+            if len(texts) == 1:
+                return [await self._alone(texts[0])]
+            return await self._by_halves(texts, error)
+        for place, vector in enumerate(found):
+            if not vector:
+                found[place] = await self._alone(texts[place])
+        return found
+
+    async def _by_halves(self, texts: Sequence[str], error: AppError) -> list[Vector]:
+        size = self._embedder.learn_batch(error, len(texts))
+        middle = len(texts) // 2
+        found: list[Vector] = []
+        for half in (texts[:middle], texts[middle:]):
+            for start in range(0, len(half), size):
+                found += await self.batch(half[start : start + size], attempts=1)
+        return found
+
+    async def _alone(self, text: str) -> Vector:
+        """A text that failed: again as it is, then in forms that lack what may have been the cause.
+        The empty vector if none works, but another text does; else the endpoint is at fault."""
+        for form in self._embedder.changed(text):
+            try:
+                [vector] = await self._call([form], attempts=1)
+            except AppError as error:
+                if not _about_a_text(error):
+                    raise
+                continue
+            if vector:
+                return vector
+        if not all(await self._call([HARMLESS])):
+            raise BadModelOutput("the embedding model gives no usable vectors")
+        log.warning("embedding.failed model=%s characters=%d", self._embedder.model, len(text))
+        return NONE
+
+    async def _call(self, texts: Sequence[str], attempts: int | None = None) -> list[Vector]:
+        vectors, used = await self._embedder.call(texts, urgent=self._urgent, attempts=attempts)
+        self.tokens += used
+        return vectors
 
 
 def _about_a_text(error: AppError) -> bool:
-    """Whether fewer or other texts might do: the server answered, and is not just busy or shut."""
-    if isinstance(error, Invalid):
+    """Whether fewer or other texts might do: the server works, but not with these."""
+    if error.blameless or error.code == "model_paused":
+        return False
+    if isinstance(error, Invalid) or error.code in ("model_timeout", "content_filter"):
         return True
     fault = fault_of(error)
-    return fault is not None and fault.status in (400, 413, 422, 500)
-
-
-def _changed(text: str, tokenizer: Tokenizer) -> list[str]:
-    tidy = " ".join(re.sub(r"[^\w\s.,;:!?'\"()-]", " ", text).split())
-    forms = [text, tidy, tokenizer.cut(tidy, 256), tokenizer.cut(tidy, 64)]
-    return [form for form in dict.fromkeys(forms) if form.strip()]
+    return fault is not None and (fault.status in (400, 413, 422) or fault.status >= 500)
 
 
 def _unit(value: object) -> Vector:

@@ -1,7 +1,11 @@
 """One endpoint of a model server: requests with retries, back-off, limits, and errors of ours.
 
 All endpoints of a process share one `httpx.AsyncClient`; what belongs to one endpoint (slots,
-rates, pauses) is here. Keys are never logged, and what a server says only at DEBUG.
+rates, pauses) is behind its gate. Keys are never logged, and what a server says only at DEBUG.
+
+Who is at fault when a call fails again and again, the endpoint or the text? The endpoint, if a
+harmless call fails as well: then it is paused for all, and the error is `blameless`. Where other
+calls succeed meanwhile, or the harmless one does, it is the text.
 """
 
 from __future__ import annotations
@@ -10,35 +14,28 @@ import asyncio
 import json
 import logging
 import random
-import re
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator, Mapping
-from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass
-from email.utils import parsedate_to_datetime
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, replace
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
 
-from app.errors import AppError, BadModelOutput, Invalid, Misconfigured, Overloaded, Unavailable
-from app.llm.limits import NO_LIMIT, Limiter, LocalLimiter, Rates
+from app.errors import AppError, BadModelOutput, Misconfigured
+from app.llm.faults import Outcome, check, outcome_of, retried, translated
+from app.llm.gate import Gate
+from app.llm.limits import USUAL_LIMITS, Call, End, Limits, LocalBook, Report
 
 log = logging.getLogger("heliograph.llm")
 
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
-PATIENCE = 120.0  # seconds that a call waits for its turn; after that its caller may come again
-RETRIED = frozenset((408, 409, 423, 425, 429, *range(500, 600))) - {501, 505}
-MAX_SAID = 2000
+PROBE_TOKENS = 64
+PROBE_SECONDS = (30.0, 10.0)  # that a harmless call may take: of work, and where somebody waits
 
-_OVERFLOW = re.compile(
-    r"context.?(?:length|window|size)|maximum.{0,20}(?:context|token)|too many tokens|too long"
-    r"|reduce the length|exceeds? .{0,40}(?:context|tokens)|num_ctx",
-    re.IGNORECASE,
-)
-_FILTERED = re.compile(r"content_?filter|content management policy|ResponsibleAI", re.IGNORECASE)
-_NO_MODEL = re.compile(r"model.{0,120}(?:not found|does not exist|not exist)|model_not_found", re.I)
-_QUOTA = re.compile(r"insufficient_quota|exceeded your current quota|billing", re.IGNORECASE)
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +44,7 @@ class Endpoint:
 
     url: str
     key: str = ""
-    concurrency: int = 8
-    rates: Rates = NO_LIMIT
+    limits: Limits = USUAL_LIMITS
     timeout: float = 180.0  # of one attempt
     connect_timeout: float = 10.0
     attempts: int = 4
@@ -65,21 +61,27 @@ class Endpoint:
             raise Misconfigured(f"{scheme}: not a model URL; write openai+https://host/v1")
         return address.rstrip("/")
 
+    @property
+    def host(self) -> str:
+        return urlsplit(self.address).netloc.rpartition("@")[2]
+
     def __repr__(self) -> str:
         return f"Endpoint({self.url!r})"  # the key stays out of logs and traces
 
 
-class Fault(Exception):
-    """What a server answered instead of a result. `said` is for matching and DEBUG, never shown."""
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A body for a path. `tokens`: an estimate on the safe side. `about`: the model, which is
+    paused by itself. `urgent`: somebody waits. `harmless`: a tiny body that works if anything does,
+    and `judge` raises for an answer to it that is none."""
 
-    def __init__(self, status: int, said: str = "", retry_after: float | None = None) -> None:
-        super().__init__(f"status {status}")
-        self.status, self.said, self.retry_after = status, said, retry_after
-
-
-def fault_of(error: AppError) -> Fault | None:
-    """The server's answer behind an error, if it gave one."""
-    return error.__cause__ if isinstance(error.__cause__, Fault) else None
+    path: str
+    body: Mapping[str, object]
+    tokens: int = 0
+    about: str = ""
+    urgent: bool = False
+    harmless: Mapping[str, object] | None = None
+    judge: Callable[[object], object] = id
 
 
 @asynccontextmanager
@@ -98,127 +100,166 @@ class ModelClient:
         http: httpx.AsyncClient,
         endpoint: Endpoint,
         *,
-        limiter: Limiter | None = None,
+        gate: Gate | None = None,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
         self.endpoint = endpoint
-        self._http, self._sleep = http, sleep
+        self._http, self.sleep = http, sleep
         self._address = endpoint.address
-        self._limiter = limiter or LocalLimiter(endpoint.rates)
-        self._slots = asyncio.Semaphore(endpoint.concurrency)
-        self._timeout = httpx.Timeout(endpoint.timeout, connect=endpoint.connect_timeout, pool=None)
+        self.gate = gate or Gate(LocalBook(endpoint.limits), endpoint.host, sleep=sleep)
         self._headers = {"Authorization": f"Bearer {endpoint.key}"} if endpoint.key else {}
 
     async def ping(self) -> str:
         """For /readyz: the endpoint answers and takes our key."""
         path = "/api/version" if self.endpoint.dialect == "ollama" else "/models"
-        with self._translated():
+        with translated(self.endpoint.host, self.endpoint.connect_timeout):
             response = await self._http.get(
                 self._address + path, headers=self._headers, timeout=self.endpoint.connect_timeout
             )
-            _check(response.status_code, response.content, response.headers)
+            check(response.status_code, response.content, response.headers)
         found = _decoded(response.content)
         version = found.get("version") if isinstance(found, dict) else None
         return version if isinstance(version, str) else self.endpoint.dialect
 
     async def post(
-        self, path: str, body: Mapping[str, object], *, tokens: int = 0, attempts: int | None = None
-    ) -> object:
-        """The JSON that the endpoint answers. `tokens`: an estimate, for the limiter."""
-        attempt = 0
+        self,
+        request: Request,
+        read: Callable[[object], tuple[T, int | None]],
+        *,
+        attempts: int | None = None,
+    ) -> T:
+        """What `read` makes of the JSON that the endpoint answers; it also tells the tokens used,
+        if it knows, and what it raises counts as an answer that failed."""
+        tries = self.tries(request, attempts)
         while True:
-            attempt += 1
             try:
-                return await self._post_once(path, body, tokens)
+                async with tries.turn() as turn:
+                    value, turn.used = read(await self._post(request, self.endpoint.timeout))
+                    return value
             except AppError as error:
-                if not await self.again(error, attempt, attempts):
+                if not await tries.again(error):
                     raise
 
-    async def _post_once(self, path: str, body: Mapping[str, object], tokens: int) -> object:
-        await self._turn(tokens)
-        begin = time.monotonic()
-        with self._translated():
-            async with self._slots, asyncio.timeout(self.endpoint.timeout):
-                response = await self._http.post(
-                    self._address + path,
-                    content=_encoded(body),
-                    headers={**self._headers, "Content-Type": "application/json"},
-                    timeout=self._timeout,
-                )
-            _check(response.status_code, response.content, response.headers)
-        log.debug("model.answered path=%s seconds=%.2f", path, time.monotonic() - begin)
-        return _decoded(response.content)
+    def tries(self, request: Request, attempts: int | None = None) -> Tries:
+        return Tries(self, request, attempts or self.endpoint.attempts)
 
-    async def lines(
-        self, path: str, body: Mapping[str, object], *, tokens: int = 0
-    ) -> AsyncGenerator[str, None]:
-        """The lines of a streamed answer as they come; one attempt. The connection may end early
-        without an error here: whether the answer was whole is for the dialect to say."""
-        await self._turn(tokens)
-        with self._translated():
-            async with (
-                self._slots,
-                self._http.stream(
-                    "POST",
-                    self._address + path,
-                    content=_encoded(body),
-                    headers={**self._headers, "Content-Type": "application/json"},
-                    timeout=self._timeout,
-                ) as response,
-            ):
+    async def lines(self, request: Request) -> AsyncGenerator[str, None]:
+        """The lines of a streamed answer as they come; to be used within a turn. The connection may
+        end early without an error: whether the answer was whole is for the dialect to say."""
+        with translated(self.endpoint.host, self.endpoint.timeout):
+            async with self._http.stream(
+                "POST",
+                self._address + request.path,
+                content=_encoded(request.body),
+                headers={**self._headers, "Content-Type": "application/json"},
+                timeout=self._timeout(self.endpoint.timeout),
+            ) as response:
                 if response.status_code != 200:
-                    _check(response.status_code, await response.aread(), response.headers)
+                    check(response.status_code, await response.aread(), response.headers)
                 async for line in _lines(response.aiter_bytes()):
                     yield line
 
-    async def again(self, error: AppError, attempt: int, attempts: int | None = None) -> bool:
-        """Whether to try once more; waits before saying so."""
-        if error.retry_after and fault_of(error):
-            await self._limiter.pause(error.retry_after)
-        if not _retried(error) or (error.retry_after or 0) > PATIENCE:
-            return False
-        if attempt >= (attempts or self.endpoint.attempts):
-            return False
-        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (attempt - 1)) * random.uniform(0.5, 1.0)
-        log.info("model.retry code=%s attempt=%d delay=%.1f", error.code, attempt, delay)
-        if not error.retry_after:  # else the pause below lets the next turn come in time
-            await self._sleep(delay)
-        return True
-
-    async def settle(self, *, reserved: int, used: int) -> None:
-        if used != reserved and self.endpoint.rates.tokens:
-            await self._limiter.settle(used - reserved)
-
-    async def _turn(self, tokens: int) -> None:
-        wait = await self._limiter.reserve(tokens)
-        if wait > PATIENCE:
-            await self._limiter.cancel(tokens)
-            raise Overloaded(
-                "the model's rate limit is used up for the moment",
-                code="model_rate_limit",
-                retry_after=wait,
-            )
-        if wait > 0:
-            await self._sleep(wait)
-
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
-        host = urlsplit(self._address).netloc.rpartition("@")[2]
+    async def probe(self, request: Request) -> None:
+        """Send a harmless call; what the book learns by it holds for all. Raises where it fails."""
+        assert request.harmless is not None
+        call = Call(PROBE_TOKENS, request.about, urgent=True, probes=True, probe=True)
+        limit = min(self.endpoint.timeout, PROBE_SECONDS[request.urgent])
+        outcome: Outcome = "unknown"
+        await self.gate.enter(call)
+        pause = 0.0
         try:
-            yield
-        except Fault as fault:
-            log.debug("model.refused status=%d said=%r", fault.status, fault.said)
-            raise _error(fault, host) from fault
-        except (httpx.TimeoutException, TimeoutError) as error:
-            raise Unavailable(
-                f"the model server {host} did not answer in time", code="model_timeout"
-            ) from error
-        except httpx.DecodingError as error:
-            raise BadModelOutput(f"the model server {host} sent a damaged body") from error
-        except (httpx.TransportError, httpx.StreamError) as error:
-            raise Unavailable(
-                f"the model server {host} cannot be reached", code="model_away"
-            ) from error
+            request.judge(await self._post(replace(request, body=request.harmless), limit))
+            outcome = "ok"
+        except AppError as error:
+            outcome, pause = outcome_of(error), error.retry_after or 0.0
+        finally:
+            report = await self.gate.leave(call, End(outcome, pause=pause))
+        log.info("model.probed about=%s outcome=%s", request.about, outcome)
+        if outcome in ("busy", "failed"):
+            raise self.gate.paused(report.paused)
+
+    async def _post(self, request: Request, limit: float) -> object:
+        began = time.monotonic()
+        with translated(self.endpoint.host, limit):
+            async with asyncio.timeout(limit):
+                response = await self._http.post(
+                    self._address + request.path,
+                    content=_encoded(request.body),
+                    headers={**self._headers, "Content-Type": "application/json"},
+                    timeout=self._timeout(limit),
+                )
+            check(response.status_code, response.content, response.headers)
+        log.debug("model.answered path=%s seconds=%.2f", request.path, time.monotonic() - began)
+        return _decoded(response.content)
+
+    def _timeout(self, limit: float) -> httpx.Timeout:
+        return httpx.Timeout(limit, connect=min(limit, self.endpoint.connect_timeout), pool=None)
+
+
+@dataclass(slots=True)
+class Used:
+    """What a turn used up: tokens, if known."""
+
+    used: int | None = None
+
+
+class Tries:
+    """One request, tried several times: `turn` is one attempt, `again` says whether to make
+    another."""
+
+    def __init__(self, client: ModelClient, request: Request, attempts: int) -> None:
+        self._client, self._request, self._attempts = client, request, attempts
+        self._made = 0
+        self._since = 0.0  # of the first attempt, in the book's time
+        self._report = Report()
+
+    @asynccontextmanager
+    async def turn(self) -> AsyncIterator[Used]:
+        call = await self._enter()
+        self._made += 1
+        outcome: Outcome = "unknown"
+        turn, pause = Used(), 0.0
+        try:
+            yield turn
+            outcome = "ok"
+        except AppError as error:
+            outcome, pause = outcome_of(error), error.retry_after or 0.0
+            raise
+        finally:
+            last = self._made >= self._attempts
+            end = End(outcome, turn.used, self._since, last, pause)
+            self._report = await self._client.gate.leave(call, end)
+
+    async def _enter(self) -> Call:
+        request, gate = self._request, self._client.gate
+        while True:
+            call = Call(request.tokens, request.about, request.urgent, request.harmless is not None)
+            turn = await gate.enter(call)
+            if not turn.probe:
+                self._since = self._since or turn.at
+                return call
+            await self._client.probe(request)
+
+    async def again(self, error: AppError) -> bool:
+        """Waits before it says yes. After a no the error is to be raised; one that says that the
+        endpoint is at fault is raised here."""
+        if error.blameless or not retried(error):
+            return False
+        outcome, report = outcome_of(error), self._report
+        if report.probe:
+            await self._client.probe(self._request)
+        last = self._made >= self._attempts
+        if last or (self._request.urgent and error.code == "model_timeout"):
+            error.blameless = outcome == "busy"
+            suspect = self._request.harmless and not self._request.urgent and not report.others_work
+            if outcome == "failed" and suspect and not report.probe:  # somebody else finds out
+                raise self._client.gate.paused(report.paused) from error
+            return False
+        delay = min(LONGEST_DELAY, FIRST_DELAY * 2 ** (self._made - 1)) * random.uniform(0.5, 1.0)
+        log.info("model.retry code=%s attempt=%d delay=%.1f", error.code, self._made, delay)
+        if outcome != "busy":  # else the next turn waits as long as all others do
+            await self._client.sleep(delay)
+        return True
 
 
 def _encoded(body: Mapping[str, object]) -> bytes:
@@ -248,80 +289,3 @@ async def _lines(pieces: AsyncIterator[bytes]) -> AsyncIterator[str]:
             yield line.decode("utf-8", "replace").rstrip("\r")
     if held:
         yield held.decode("utf-8", "replace").rstrip("\r")
-
-
-# --- what an answer that is no result means ------------------------------------------------------
-
-
-def _check(status: int, body: bytes, headers: Mapping[str, str]) -> None:
-    if status != 200:
-        said = body[: MAX_SAID * 4].decode("utf-8", "replace")[:MAX_SAID]
-        raise Fault(status, said, retry_after(headers.get("retry-after", ""), time.time()))
-
-
-def retry_after(value: str, now: float) -> float | None:
-    """Seconds, from seconds or an HTTP date."""
-    text = value.strip()
-    if re.fullmatch(r"\d{1,9}(?:\.\d{1,6})?", text):
-        return float(text)
-    try:
-        return max(0.0, parsedate_to_datetime(text).timestamp() - now)
-    except (ValueError, TypeError, OverflowError):
-        return None
-
-
-def _error(fault: Fault, host: str) -> AppError:
-    status, said = fault.status, fault.said
-    if status in (401, 403):
-        return Unavailable(
-            f"the model server {host} does not accept the key ({status})",
-            code="model_auth",
-            transient=False,
-        )
-    if status == 429 and _QUOTA.search(said):
-        return Overloaded(
-            f"the quota at the model server {host} is used up",
-            code="model_quota",
-            retry_after=max(fault.retry_after or 0.0, 2 * PATIENCE),
-        )
-    if status == 429:
-        return Overloaded(
-            f"the model server {host} asks to slow down",
-            code="model_rate_limit",
-            retry_after=fault.retry_after,
-        )
-    if status in RETRIED:
-        return Unavailable(
-            f"the model server {host} failed ({status})",
-            code="model_failed",
-            retry_after=fault.retry_after,
-        )
-    return _refusal(fault, host)
-
-
-def _refusal(fault: Fault, host: str) -> AppError:
-    """The request itself was refused: the same one again would be, too."""
-    status, said = fault.status, fault.said
-    if status == 413 or _OVERFLOW.search(said):
-        return Invalid("the text is too long for the model's context", code="context_overflow")
-    if _FILTERED.search(said):
-        return BadModelOutput(
-            "the model server's content filter refused the text",
-            code="content_filter",
-            transient=False,
-        )
-    if status == 404 or _NO_MODEL.search(said):
-        return Unavailable(
-            f"the model server {host} does not have the model or path asked for ({status})",
-            code="model_not_found",
-            transient=False,
-        )
-    return Unavailable(
-        f"the model server {host} refused the request ({status})",
-        code="model_rejected",
-        transient=False,
-    )
-
-
-def _retried(error: AppError) -> bool:
-    return error.transient and isinstance(error, Overloaded | Unavailable)

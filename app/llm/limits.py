@@ -1,167 +1,275 @@
-"""Requests and tokens a minute, as one queue: each call gets the next free moment.
+"""What may be asked of a model endpoint at a time, and what is known of its health; here for one
+process. `app.llm.shared` keeps the same book for all processes in Redis.
 
-The generic cell rate algorithm (ITU-T I.371): one number per limit, the moment at which the next
-call would be on time. Being one number, workers on many hosts can share it through Redis.
+Three limits. A call holds one of the *slots* from its admission to its end. A *request* counts for
+a minute from its admission on. *Tokens* count, as estimated, while a call runs, and, as used, for a
+minute after its end: servers count at either. So no server that counts over a minute, fixed or
+sliding, sees more than its limit. Some count what a call may use, whatever it uses then: once a
+server refuses a call, estimates are no more corrected downwards for a time (`STRICT`). Within that,
+calls are paced (generic cell rate algorithm, ITU-T I.371): after a quiet time `BURST` seconds'
+worth go at once, since some servers divide the minute.
 """
 
 from __future__ import annotations
 
-import hashlib
-import logging
 import time
-from collections.abc import Awaitable, Callable
-from dataclasses import dataclass
-from typing import Protocol, cast
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
+from typing import Literal, NamedTuple, Protocol
+from uuid import uuid4
 
-from redis.asyncio import Redis
-from redis.exceptions import RedisError
+from app.llm.faults import Outcome
 
-from app.errors import Unavailable
+BURST = 10.0  # seconds' worth of a limit
+UNDER_WAY = 2.0  # seconds that a request may take to reach the server
+HEAD_START = 30.0  # seconds: a question waits as if it had come so much earlier
+STRICT = 3600.0  # seconds
+STALE = 3.0  # a waiting call that has not asked for so long is gone
+LEASE = 15.0  # a running call that was not heard of for so long is gone
 
-log = logging.getLogger("heliograph.llm")
-
-BURST = 10.0  # seconds' worth of a limit that may be used at once after a quiet time
+SUSPECT = 3  # failures in a row after which a harmless call finds out who is at fault
+PROBE_LEASE = 40.0  # seconds that such a call may take
+FIRST_PAUSE = 2.0
+LONGEST_PAUSE = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Rates:
-    """Per minute; 0 means no limit."""
+    """In each `period` of seconds; 0 means no limit."""
 
     requests: int = 0
     tokens: int = 0
-
-    def seconds(self, tokens: int) -> tuple[float, float]:
-        """How long one request with so many tokens takes of either limit."""
-        return (
-            60 / self.requests if self.requests else 0.0,
-            60 * tokens / self.tokens if self.tokens else 0.0,
-        )
+    period: float = 60.0
 
 
 NO_LIMIT = Rates()
 
 
-class Limiter(Protocol):
-    async def reserve(self, tokens: int) -> float:
-        """Books a call; seconds to wait before it."""
+@dataclass(frozen=True, slots=True)
+class Limits:
+    concurrency: int = 8
+    rates: Rates = NO_LIMIT
+
+    def share(self, processes: int) -> Limits:
+        """Of one of so many."""
+        rates = self.rates
+        return Limits(
+            max(1, self.concurrency // processes),
+            replace(
+                rates,
+                requests=max(1, rates.requests // processes) if rates.requests else 0,
+                tokens=max(1, rates.tokens // processes) if rates.tokens else 0,
+            ),
+        )
+
+
+USUAL_LIMITS = Limits()
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One attempt. `about` names what may be paused by itself: a model of the endpoint. `urgent`:
+    somebody waits for it. `probes`: can send a harmless call; `probe`: is one."""
+
+    tokens: int = 0
+    about: str = ""
+    urgent: bool = False
+    probes: bool = False
+    probe: bool = False
+    id: str = field(default_factory=lambda: uuid4().hex)
+
+
+class Verdict(NamedTuple):
+    """go; wait for so many seconds, or for a slot (full); paused for so many seconds, because it
+    is busy or failed; or send a harmless call first (probe). `at`: the book's time."""
+
+    kind: Literal["go", "wait", "full", "busy", "failed", "probe"]
+    seconds: float = 0.0
+    at: float = 0.0
+
+
+class Report(NamedTuple):
+    """After a call that failed. `others_work`: a call succeeded since. `probe`: it is on the caller
+    to send a harmless call. `paused`: seconds that the endpoint is paused from now."""
+
+    others_work: bool = False
+    probe: bool = False
+    paused: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class End:
+    """How a call ended. `used`: tokens, if known. `since`: time of the first attempt. `last`: there
+    will be no other. `pause`: seconds that the server asked for; `jitter` is about 1."""
+
+    outcome: Outcome
+    used: int | None = None
+    since: float = 0.0
+    last: bool = False
+    pause: float = 0.0
+    jitter: float = 1.0
+
+
+class Book(Protocol):
+    async def ask(self, call: Call) -> Verdict:
+        """Ask again after a wait, within `STALE` seconds, to keep the place in the queue."""
         ...
 
-    async def settle(self, surplus: int) -> None:
-        """Books tokens that a call used beyond (or, negative, below) what was reserved."""
+    async def leave(self, call: Call, end: End) -> Report: ...
+
+    async def withdraw(self, call: Call) -> None:
+        """It does not wait any more."""
         ...
 
-    async def cancel(self, tokens: int) -> None:
-        """Gives a booking back."""
-        ...
-
-    async def pause(self, seconds: float) -> None:
-        """Lets nobody call for so long: the server asked for it."""
+    async def renew(self, calls: Iterable[Call]) -> None:
+        """They still run."""
         ...
 
 
-class LocalLimiter:
+def _pause(level: int, jitter: float) -> float:
+    return min(LONGEST_PAUSE, FIRST_PAUSE * 2.0 ** (level - 1)) * jitter
+
+
+@dataclass(slots=True)
+class _Circuit:
+    failures: int = 0
+    level: int = 0
+    until: float = 0.0
+    why: Literal["busy", "failed"] = "busy"
+    probing: float = 0.0
+    worked: float = 0.0
+
+
+class LocalBook:
     """For one process."""
 
-    def __init__(self, rates: Rates, clock: Callable[[], float] = time.monotonic) -> None:
-        self._rates, self._clock = rates, clock
-        self._next = [0.0, 0.0]  # of requests and of tokens
-        self._paused_until = 0.0
+    def __init__(self, limits: Limits, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limits, self._clock = limits, clock
+        self._running: dict[str, int] = {}  # tokens reserved
+        self._requests: deque[float] = deque()  # until when each counts
+        self._spent: deque[tuple[float, int]] = deque()
+        self._sum = 0  # of tokens that count
+        self._strict = 0.0  # until when
+        self._next = [0.0, 0.0]  # when a request and a token would be on time
+        self._waiting: dict[str, tuple[float, int]] = {}  # since when, and for how many tokens
+        self._circuits: dict[str, _Circuit] = {}
 
-    async def reserve(self, tokens: int) -> float:
+    async def ask(self, call: Call) -> Verdict:
         now = self._clock()
-        wait = max(0.0, self._paused_until - now)
-        for index, cost in enumerate(self._rates.seconds(tokens)):
-            wait = max(wait, self._next[index] - BURST - now)
-            self._next[index] = max(self._next[index], now) + cost
-        return wait
+        shut = self._shut(call, now)
+        if shut is not None:
+            self._waiting.pop(call.id, None)
+            return shut
+        self._forget(now)
+        since = now - (HEAD_START if call.urgent else 0.0)
+        mine = self._waiting.setdefault(call.id, (since, call.tokens))
+        ahead = [one for one in self._waiting.values() if one < mine]
+        wait = max(
+            self._request_wait(len(ahead), now),
+            self._token_wait(call.tokens, sum(tokens for _, tokens in ahead), now),
+        )
+        if wait > 0:
+            return Verdict("wait", wait, now)
+        if len(self._running) + len(ahead) >= self._limits.concurrency:
+            return Verdict("full", at=now)
+        self._admit(call, now)
+        return Verdict("go", at=now)
 
-    async def settle(self, surplus: int) -> None:
-        self._next[1] += self._rates.seconds(surplus)[1]
+    async def leave(self, call: Call, end: End) -> Report:
+        now = self._clock()
+        reserved = self._running.pop(call.id, None)
+        rates = self._limits.rates
+        if end.outcome == "busy":
+            self._strict = now + STRICT
+        if rates.tokens and reserved is not None:
+            used = reserved if end.used is None else end.used
+            used = max(used, reserved) if self._strict > now else used
+            self._spent.append((now + rates.period, used))
+            self._sum += used - reserved
+            self._next[1] += (used - reserved) * rates.period / rates.tokens
+        return self._note(call, end, now)
 
-    async def cancel(self, tokens: int) -> None:
-        for index, cost in enumerate(self._rates.seconds(tokens)):
-            self._next[index] -= cost
+    async def withdraw(self, call: Call) -> None:
+        self._waiting.pop(call.id, None)
 
-    async def pause(self, seconds: float) -> None:
-        self._paused_until = max(self._paused_until, self._clock() + seconds)
+    async def renew(self, calls: Iterable[Call]) -> None:
+        pass  # what runs in this process ends in it
 
+    def _admit(self, call: Call, now: float) -> None:
+        rates = self._limits.rates
+        del self._waiting[call.id]
+        self._running[call.id] = call.tokens
+        if rates.requests:
+            self._requests.append(now + rates.period + UNDER_WAY)
+            self._next[0] = max(self._next[0], now) + rates.period / rates.requests
+        if rates.tokens:
+            self._sum += call.tokens
+            self._next[1] = max(self._next[1], now) + call.tokens * rates.period / rates.tokens
 
-# KEYS: requests, tokens, pause. ARGV: cost of each in seconds, burst. Answers the wait in ms.
-_RESERVE = """
-local t = redis.call('TIME')
-local now = t[1] + t[2] / 1000000
-local wait = math.max(0, tonumber(redis.call('GET', KEYS[3]) or '0') - now)
-for i = 1, 2 do
-  local cost = tonumber(ARGV[i])
-  local free = tonumber(redis.call('GET', KEYS[i]) or '0')
-  wait = math.max(wait, free - tonumber(ARGV[3]) - now)
-  if cost ~= 0 then
-    local at = math.max(free, now) + cost
-    redis.call('SET', KEYS[i], string.format('%.6f', at), 'EX', math.ceil(at - now) + 60)
-  end
-end
-return math.ceil(wait * 1000)
-"""
-# KEYS as above. ARGV: seconds to add to requests and to tokens.
-_ADD = """
-for i = 1, 2 do
-  local free = redis.call('GET', KEYS[i])
-  if free then
-    redis.call('SET', KEYS[i], string.format('%.6f', tonumber(free) + tonumber(ARGV[i])), 'KEEPTTL')
-  end
-end
-return 0
-"""
-_PAUSE = """
-local t = redis.call('TIME')
-local until_ = t[1] + t[2] / 1000000 + tonumber(ARGV[1])
-if until_ > tonumber(redis.call('GET', KEYS[3]) or '0') then
-  redis.call('SET', KEYS[3], string.format('%.6f', until_), 'EX', math.ceil(tonumber(ARGV[1])) + 1)
-end
-return 0
-"""
+    def _forget(self, now: float) -> None:
+        while self._requests and self._requests[0] <= now:
+            self._requests.popleft()
+        while self._spent and self._spent[0][0] <= now:
+            self._sum -= self._spent.popleft()[1]
 
-
-class RedisLimiter:
-    """For all workers of an endpoint. `endpoint`: what identifies it; only a hash is stored.
-
-    Without Redis only calls that have a limit to keep are refused (`Unavailable`)."""
-
-    def __init__(self, redis: Redis, endpoint: str, rates: Rates) -> None:
-        self._redis, self._rates = redis, rates
-        place = hashlib.sha256(endpoint.encode()).hexdigest()[:16]
-        self._keys = [
-            f"heliograph:rate:{{{place}}}:{what}" for what in ("calls", "tokens", "pause")
-        ]
-
-    async def reserve(self, tokens: int) -> float:
-        requests, spent = self._rates.seconds(tokens)
-        try:
-            return await self._run(_RESERVE, requests, spent, BURST) / 1000
-        except RedisError as error:
-            if self._rates != NO_LIMIT:
-                raise Unavailable("the queue that shares the model's rate limit is away") from error
-            log.warning("limit.away error=%s", type(error).__name__)
+    def _request_wait(self, ahead: int, now: float) -> float:
+        limit = self._limits.rates.requests
+        if not limit:
             return 0.0
+        over = len(self._requests) + ahead + 1 - limit
+        wait = self._requests[min(over, len(self._requests)) - 1] - now if over > 0 else 0.0
+        return max(wait, self._next[0] - BURST * self._limits.rates.period / 60 - now)
 
-    async def settle(self, surplus: int) -> None:
-        if self._rates.tokens:
-            await self._note(_ADD, 0, self._rates.seconds(surplus)[1])
+    def _token_wait(self, tokens: int, ahead: int, now: float) -> float:
+        limit = self._limits.rates.tokens
+        if not limit:
+            return 0.0
+        wait = self._next[1] - BURST * self._limits.rates.period / 60 - now
+        over = self._sum + ahead + tokens - limit
+        if over <= 0 or not (self._sum or ahead):  # one call beyond the limit goes alone
+            return wait
+        for until, spent in self._spent:
+            over -= spent
+            if over <= 0:
+                return max(wait, until - now)
+        return max(wait, 1.0)  # calls that run hold the rest
 
-    async def cancel(self, tokens: int) -> None:
-        requests, spent = self._rates.seconds(tokens)
-        await self._note(_ADD, -requests, -spent)
+    # --- health
 
-    async def pause(self, seconds: float) -> None:
-        await self._note(_PAUSE, seconds)
+    def _shut(self, call: Call, now: float) -> Verdict | None:
+        known = self._circuits.get(call.about)
+        if known is None or call.probe:
+            return None
+        if known.until > now:
+            return Verdict(known.why, known.until - now, now)
+        if not known.level or known.why == "busy" or not call.probes:
+            return None
+        if known.probing > now:
+            return Verdict("failed", min(FIRST_PAUSE, known.probing - now), now)
+        known.probing = now + PROBE_LEASE
+        return Verdict("probe", at=now)
 
-    async def _note(self, script: str, *arguments: float) -> None:
-        """What comes after a call must not cost its result, nor hide why it failed."""
-        try:
-            await self._run(script, *arguments)
-        except RedisError as error:
-            log.warning("limit.away error=%s", type(error).__name__)
-
-    async def _run(self, script: str, *arguments: float) -> int:
-        call = self._redis.eval(script, len(self._keys), *self._keys, *map(str, arguments))
-        return cast(int, await cast(Awaitable[object], call))
+    def _note(self, call: Call, end: End, now: float) -> Report:
+        known = self._circuits.setdefault(call.about, _Circuit())
+        if call.probe:
+            known.probing = 0.0
+        if end.outcome == "ok":
+            known.worked, known.failures = now, 0
+            if known.until <= now or known.why == "failed":
+                known.level, known.until = 0, 0.0
+        elif end.outcome == "busy" or (end.outcome == "failed" and call.probe):
+            if known.until <= now:
+                known.level += 1
+                known.why = end.outcome
+                known.until = now + (end.pause or _pause(known.level, end.jitter))
+            known.until = max(known.until, now + end.pause)
+        elif end.outcome == "failed":
+            known.failures += 1
+            works = known.worked > end.since
+            suspect = call.probes and not works and known.until <= now and known.probing <= now
+            suspect = suspect and (end.last or known.failures >= SUSPECT)
+            if suspect:
+                known.probing = now + PROBE_LEASE
+            return Report(works, suspect, max(0.0, known.until - now))
+        return Report(known.worked > end.since, paused=max(0.0, known.until - now))

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 
 from app.errors import BadModelOutput
-from app.llm.http import ModelClient
+from app.llm.http import ModelClient, Request
 from app.ports import Tokenizer
 
 log = logging.getLogger("heliograph.llm")
@@ -31,8 +31,11 @@ class LlmReranker:
         }
         if self._model:
             body["model"] = self._model
-        reply = await self._client.post("", body, attempts=2)
-        found = _scores(reply, len(texts))
+        harmless = {**body, "query": "word", "documents": ["word"], "top_n": 1}
+        request = Request("", body, about=self._model, urgent=True, harmless=harmless)
+        found = await self._client.post(
+            request, lambda reply: (_scores(reply, len(texts)), None), attempts=2
+        )
         if not found:
             raise BadModelOutput("the reranker's answer ranks nothing")
         lowest = min(found.values())

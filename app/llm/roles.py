@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import replace
 
 from app.domain import Completion, Context, Keywords, Prompt, Question, Source, Turn, Usage
-from app.errors import BadModelOutput
+from app.errors import BadModelOutput, Invalid
 from app.llm.chat import ChatModel
 from app.llm.dialects import Schema
 from app.llm.reader import read_keywords, read_text
 from app.prompts import Prompts, fence
+from app.together import together
 
 log = logging.getLogger("heliograph.llm")
 
@@ -22,6 +22,8 @@ KEYWORD_TOKENS = 200
 KEYWORD_HISTORY = 4  # turns that may tell what the question refers to
 HISTORY_SHARE = 4  # of the prompt, one part in so many may be conversation
 SUMMARY_INPUT = 12_000  # tokens of descriptions in one call, at most; longer lists are map-reduced
+MAX_DEPTH = 4  # divisions of one such call
+SHORTEST_HALVED = 1000  # characters; a single description below that is not cut further
 
 _WORDS = {"type": "array", "items": {"type": "string"}}
 KEYWORD_SCHEMA: Schema = {
@@ -46,19 +48,42 @@ class LlmProfiler:
         parts = list(descriptions)
         while True:
             groups = self._groups(name, parts, limit)
-            made = await asyncio.gather(*(self._summary(name, group, limit) for group in groups))
-            for completion in made:
-                usage += completion.usage
-            if len(made) == 1:
-                return replace(made[0], usage=usage)
-            parts = [completion.text for completion in made]
+            async with together() as tasks:
+                made = [tasks.create_task(self._summary(name, group, limit)) for group in groups]
+            for task in made:
+                usage += task.result().usage
+            parts = [task.result().text for task in made]
+            if len(parts) == 1:
+                return replace(made[0].result(), usage=usage)
 
-    async def _summary(self, name: str, descriptions: Sequence[str], limit: int) -> Completion:
-        completion = await self._model.complete(self._prompt(name, descriptions, limit))
+    async def _summary(
+        self, name: str, descriptions: Sequence[str], limit: int, depth: int = 0
+    ) -> Completion:
+        """In one call; where the server finds that too long, of halves, and of their summaries."""
+        prompt = self._prompt(name, descriptions, limit)
+        try:
+            completion = await self._model.complete(prompt)
+        except Invalid:
+            smaller = _halves(descriptions)
+            if not smaller or depth == MAX_DEPTH:
+                raise
+            log.info("summary.divided model=%s parts=%d", self._model.model, len(descriptions))
+            return await self._of_halves(name, smaller, limit, depth + 1)
         text = self._model.tokenizer.cut(read_text(completion.text), limit).rstrip()
         if not text:
             raise BadModelOutput("the model's summary is empty")
         return replace(completion, text=text)
+
+    async def _of_halves(
+        self, name: str, halves: Sequence[Sequence[str]], limit: int, depth: int
+    ) -> Completion:
+        made = [await self._summary(name, half, limit, depth) for half in halves]
+        usage = sum((one.usage for one in made), Usage())
+        whole = made[0]
+        if len(made) > 1:
+            whole = await self._summary(name, [one.text for one in made], limit, depth)
+            usage += whole.usage
+        return replace(whole, usage=usage)
 
     def _groups(self, name: str, descriptions: Sequence[str], limit: int) -> list[list[str]]:
         """In order, each as large as one call allows; at least halving what was several."""
@@ -93,6 +118,15 @@ class LlmProfiler:
             },
         )
         return replace(filled, max_tokens=2 * limit + THINKING)
+
+
+def _halves(descriptions: Sequence[str]) -> list[Sequence[str]]:
+    """Two halves of a list; of a single description the first half; nothing of a short one."""
+    middle = len(descriptions) // 2
+    if middle:
+        return [descriptions[:middle], descriptions[middle:]]
+    [only] = descriptions
+    return [[only[: len(only) // 2]]] if len(only) > SHORTEST_HALVED else []
 
 
 class LlmKeyworder:

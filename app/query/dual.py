@@ -101,8 +101,10 @@ async def _sought(workspace: Workspace, models: Models, question: Question, cloc
     low, high = _searched(question, keywords.low), _searched(question, keywords.high)
     texts = list(dict.fromkeys([question.text, *low, *high]))
     with clock.stage("embed"):
-        vectors = await models.embedder.embed(texts, purpose="query")
-    return Sought(question, scope, keywords, dict(zip(texts, vectors, strict=True)), low, high)
+        made = await models.embedder.embed(texts, purpose="query")
+    clock.usage += made.usage
+    vectors = dict(zip(texts, made.vectors, strict=True))
+    return Sought(question, scope, keywords, vectors, low, high)
 
 
 def _searched(question: Question, keywords: Sequence[str]) -> tuple[str, ...]:

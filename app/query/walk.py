@@ -122,7 +122,9 @@ async def _start(
         linked, stats = await asyncio.gather(_linked(workspace, question, keywords), graph.stats())
     high = keywords.high if question.high_level else ()
     with clock.stage("embed"):
-        dense, *themes = await models.embedder.embed([question.text, *high], purpose="query")
+        made = await models.embedder.embed([question.text, *high], purpose="query")
+    clock.usage += made.usage
+    dense, *themes = made.vectors
     with clock.stage("search"):
         legs, candidates = await _search(
             workspace, question, linked, dense=dense, themes=themes, scope=scope

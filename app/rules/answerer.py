@@ -72,6 +72,7 @@ class _Ranked:
     candidates: list[Candidate]
     vectors: dict[str, Vector]
     relevance: Relevance
+    usage: Usage
 
 
 class RuleAnswerer:
@@ -103,7 +104,7 @@ class RuleAnswerer:
             bullets = bool(_LIST.search(question.response_type))
             for line in _lines(picked, said, bullets=bullets, apart=apart):
                 yield line
-        yield Usage()
+        yield ranked.usage
 
     async def relevance(self, question: Question, context: Context) -> Relevance:
         """Whether the context has anything to say; zeros without sources."""
@@ -118,8 +119,9 @@ class RuleAnswerer:
     async def _ranked(self, question: Question, context: Context) -> _Ranked:
         candidates = await asyncio.to_thread(self._candidates, question, context)
         near = candidates[:EMBEDDED]
-        vectors = await self._vectors([candidate.embedded for candidate in near])
-        [own] = await self._embedder.embed([question.text], purpose="query")
+        vectors, usage = await self._vectors([candidate.embedded for candidate in near])
+        made = await self._embedder.embed([question.text], purpose="query")
+        [own] = made.vectors
         likeness = [cosine(own, vectors[candidate.embedded]) for candidate in near]
         rescored = [
             replace(candidate, score=candidate.score + W_COSINE * max(0.0, like))
@@ -131,7 +133,7 @@ class RuleAnswerer:
             max(likeness, default=0.0),
             general=bool(candidates) and not (stems(question.text) - _general()),
         )
-        return _Ranked(rescored, vectors, relevance)
+        return _Ranked(rescored, vectors, relevance, usage + made.usage)
 
     def _candidates(self, question: Question, context: Context) -> list[Candidate]:
         wanted = asked(question.text)
@@ -145,15 +147,17 @@ class RuleAnswerer:
             found += [Candidate(source, piece, place, rank) for place, piece in enumerate(own)]
         return scored(wanted, found)
 
-    async def _vectors(self, texts: Sequence[str]) -> dict[str, Vector]:
+    async def _vectors(self, texts: Sequence[str]) -> tuple[dict[str, Vector], Usage]:
+        usage = Usage()
         found = {text: known for text in texts if (known := self._sentences.get(text)) is not None}
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
-            embedded = await self._embedder.embed(missing, purpose="document")
-            for text, vector in zip(missing, embedded, strict=True):
+            made = await self._embedder.embed(missing, purpose="document")
+            usage = made.usage
+            for text, vector in zip(missing, made.vectors, strict=True):
                 self._sentences.put(text, vector)
                 found[text] = vector
-        return found
+        return found, usage
 
 
 @cache

@@ -10,7 +10,7 @@ from functools import cache
 from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
-from app.domain import Vector
+from app.domain import Embeddings, Vector
 from app.rules.recent import Recent
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ class LocalEmbedder:
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         """Unit vectors of 512 numbers, one for each text; zeros for a text without a word."""
         found: dict[str, Vector] = {}
         if purpose == "query":
@@ -57,7 +57,7 @@ class LocalEmbedder:
         if purpose == "query":
             for text in missing:
                 self._recent.put(text, found[text])
-        return [found[text] for text in texts]
+        return Embeddings([found[text] for text in texts])
 
     async def close(self) -> None:
         self._thread.shutdown(wait=False, cancel_futures=True)

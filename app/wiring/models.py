@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from app.llm.http import ModelClient
 
 REDIS_SECONDS = 5.0  # each model call asks Redis first; one that hangs must not hang them all
+RERANK_SECONDS = 20.0  # somebody waits, and there is an answer without it
 
 
 async def open_models(
@@ -61,21 +62,21 @@ async def _by_model(
     prompts = Prompts(Path(settings.prompts_dir) if settings.prompts_dir else None)
     options = settings.options
 
-    def chat(model: str) -> ChatModel:
+    def chat(model: str, *, urgent: bool = False) -> ChatModel:
         return ChatModel(
             client, model or settings.llm_model, tokenizer,
             price=Price(settings.llm_prompt_price, settings.llm_completion_price),
-            form=settings.llm_format, context_tokens=settings.llm_context_tokens,
+            form=settings.llm_format, context_tokens=settings.llm_context_tokens, urgent=urgent,
         )  # fmt: skip
 
     return Models(
         LlmExtractor(chat(settings.extract_model), prompts, options),
         LlmProfiler(chat(settings.profile_model), prompts, language=options.language),
         CachedKeyworder(
-            LlmKeyworder(chat(settings.keyword_model), prompts),
+            LlmKeyworder(chat(settings.keyword_model, urgent=True), prompts),
             RedisReplies(await servers.redis()),
         ),
-        LlmAnswerer(chat(settings.answer_model), prompts),
+        LlmAnswerer(chat(settings.answer_model, urgent=True), prompts),
         embedder, reranker, tokenizer,
     )  # fmt: skip
 
@@ -90,6 +91,7 @@ async def _embedder(servers: _Servers, settings: Settings, tokenizer: Tokenizer)
     embedder = LlmEmbedder(
         await servers.client("embed"), settings.embed_model, tokenizer,
         dimension=settings.embed_dimension, batch=settings.embed_batch,
+        price=settings.embed_price,
     )  # fmt: skip
     await embedder.probe()
     return embedder
@@ -101,7 +103,8 @@ async def _reranker(servers: _Servers, settings: Settings, tokenizer: Tokenizer)
     from app.llm.http import Endpoint, ModelClient
     from app.llm.rerank import LlmReranker
 
-    endpoint = Endpoint(settings.rerank_url, settings.rerank_key.get_secret_value())
+    key = settings.rerank_key.get_secret_value()
+    endpoint = Endpoint(settings.rerank_url, key, timeout=RERANK_SECONDS)
     client = ModelClient(await servers.http(), endpoint)
     return LlmReranker(client, settings.rerank_model, tokenizer)
 
@@ -117,8 +120,10 @@ class _Servers:
 
     async def client(self, role: Literal["llm", "embed"]) -> ModelClient:
         """Of the role's endpoint; its limits hold for all processes together."""
+        from app.llm.gate import Gate
         from app.llm.http import Endpoint, ModelClient
-        from app.llm.limits import Rates, RedisLimiter
+        from app.llm.limits import Limits, Rates
+        from app.llm.shared import RedisBook
 
         def setting(name: str) -> Any:
             return getattr(self.settings, f"{role}_{name}")
@@ -126,10 +131,12 @@ class _Servers:
         rates = Rates(setting("requests_per_minute"), setting("tokens_per_minute"))
         endpoint = Endpoint(
             setting("url"), setting("key").get_secret_value(),
-            concurrency=setting("concurrency"), rates=rates, timeout=setting("timeout"),
+            limits=Limits(setting("concurrency"), rates), timeout=setting("timeout"),
         )  # fmt: skip
-        limiter = RedisLimiter(await self.redis(), f"{role} {endpoint.url}", rates)
-        client = ModelClient(await self.http(), endpoint, limiter=limiter)
+        book = RedisBook(await self.redis(), f"{role} {endpoint.url}", endpoint.limits)
+        gate = Gate(book, endpoint.host)
+        self.stack.push_async_callback(gate.aclose)
+        client = ModelClient(await self.http(), endpoint, gate=gate)
         self.found[role] = client
         return client
 

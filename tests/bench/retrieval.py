@@ -25,6 +25,7 @@ from typing import Any, Literal
 
 from app.domain import (
     Chunk,
+    Embeddings,
     Extraction,
     Job,
     Kind,
@@ -208,21 +209,21 @@ class RememberedEmbedder:
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         found: dict[str, Vector] = {}
         for text in texts:
             if row := self._file.execute("select vector from v where text = ?", (text,)).fetchone():
                 found[text] = tuple(array("f", row[0]))
         missing = [text for text in dict.fromkeys(texts) if text not in found]
         if missing:
-            vectors = await self._embedder.embed(missing, purpose=purpose)
-            found.update(zip(missing, vectors, strict=True))
+            made = await self._embedder.embed(missing, purpose=purpose)
+            found.update(zip(missing, made.vectors, strict=True))
             self._file.executemany(
                 "insert or replace into v values (?, ?)",
                 [(text, array("f", found[text]).tobytes()) for text in missing],
             )
             self._file.commit()
-        return [found[text] for text in texts]
+        return Embeddings([found[text] for text in texts])
 
 
 # --- measuring -----------------------------------------------------------------------------------
@@ -232,7 +233,7 @@ async def ranked(
     workspace: Workspace, models: Models, mode: str, question: Question
 ) -> tuple[list[str], float]:
     """Chunk ids in the order that the mode finds them, and milliseconds without the embedding."""
-    [dense] = await models.embedder.embed([question.text], purpose="query")
+    [dense] = (await models.embedder.embed([question.text], purpose="query")).vectors
     begin = time.perf_counter()
     if mode == "dense":
         [hits] = await workspace.vectors.search([VectorQuery(Kind.CHUNK, 20, dense=dense)])

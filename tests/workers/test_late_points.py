@@ -8,7 +8,7 @@ from typing import Literal
 
 import pytest
 
-from app.domain import Kind, Ref, Stats, Vector
+from app.domain import Embeddings, Kind, Ref, Stats
 from app.ports import Embedder
 from tests.workers.conftest import Rig
 
@@ -33,7 +33,7 @@ class Slow:
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         happens, self.meanwhile = self.meanwhile, None
         if happens is not None:
             await happens()

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain import Document, Extraction, Failure, Kind, State, Status, Step, VectorQuery
+from app.domain import Document, Embeddings, Extraction, Failure, Kind, State, Status, Step, VectorQuery
 from app.errors import BadModelOutput, NotFound, Unavailable
 from app.terms import query_sparse
 from tests.workers.conftest import Rig
@@ -264,11 +264,13 @@ async def test_a_text_that_the_model_cannot_embed_is_found_by_its_words(
         model, dimension = rig.services.models.embedder.model, 512
 
         async def embed(self, texts, *, purpose):  # type: ignore[no-untyped-def]
-            vectors = await rig.services.models.embedder.embed(texts, purpose=purpose)
-            return [
-                nothing if "Pierre" in text else vector
-                for text, vector in zip(texts, vectors, strict=True)
-            ]
+            made = await rig.services.models.embedder.embed(texts, purpose=purpose)
+            return Embeddings(
+                [
+                    nothing if "Pierre" in text else vector
+                    for text, vector in zip(texts, made.vectors, strict=True)
+                ]
+            )
 
     models = replace(rig.services.models, embedder=Partial())
     document = await rig.submit(CURIE)

@@ -17,7 +17,7 @@ from app.errors import BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
 from workers.shards import shards
-from workers.stages.together import together
+from app.together import together
 
 log = logging.getLogger("heliograph.extract")
 

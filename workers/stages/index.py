@@ -56,7 +56,9 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     if refs[True]:
         await _erase(workspace, refs[True])
     # What has evidence again by now lost its point all the same: it is written with the others.
-    written, unchanged = await write(workspace, models, refs[False] + refs[True])
+    written, unchanged = await write(
+        workspace, models, refs[False] + refs[True], payer=step.document_id
+    )
     await _warn(workspace, step, [point for point in written if not point.dense])
     log.info(
         "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
@@ -65,23 +67,26 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
 
 
 async def write(
-    workspace: Workspace, models: Models, refs: Sequence[Ref], *, anew: bool = False
-) -> tuple[list[Point], int]:
+    workspace: Workspace, models: Models, refs: Sequence[Ref], *, anew: bool = False,
+    payer: str = "",
+) -> tuple[list[Point], int]:  # fmt: skip
     """Embed and upsert what changed since it was indexed (`anew`: everything), and mark it. The
     points written, and how many texts needed none."""
     texts = await _texts(workspace, refs)
     changed = [text for text in texts if anew or text.digest != text.indexed]
     points: list[Point] = []
     if changed:
-        vectors = await models.embedder.embed([text.text for text in changed], purpose="document")
+        made = await models.embedder.embed([text.text for text in changed], purpose="document")
+        if payer and made.usage != Usage():
+            await asyncio.shield(workspace.documents.charge(payer, made.usage))
         # In a thread: segmenting the words of long texts takes a while.
-        points = await asyncio.to_thread(_points, changed, vectors)
+        points = await asyncio.to_thread(_points, changed, made.vectors)
         await workspace.vectors.upsert(points)
     await workspace.graph.mark_indexed(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
     )
     if points:
-        await _take_back(workspace, models, [point.ref for point in points])
+        await _take_back(workspace, models, [point.ref for point in points], payer)
     return points, len(texts) - len(changed)
 
 
@@ -96,7 +101,9 @@ def _points(texts: Sequence[_Text], vectors: Sequence[Vector]) -> list[Point]:
     ]  # fmt: skip
 
 
-async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref]) -> None:
+async def _take_back(
+    workspace: Workspace, models: Models, refs: Sequence[Ref], payer: str
+) -> None:
     """Points of what was deleted while it was embedded would stay for ever: whoever deleted it has
     looked already."""
     read = await _read(workspace, refs)
@@ -108,7 +115,7 @@ async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref]) 
     gone = [ref for ref in refs if ref not in there]
     if gone:
         await _erase(workspace, gone)
-        await write(workspace, models, gone)  # those that came back in between
+        await write(workspace, models, gone, payer=payer)  # those that came back in between
 
 
 async def _erase(workspace: Workspace, refs: Sequence[Ref]) -> None:

@@ -16,7 +16,7 @@ from app.domain import Evidence, Profile, Ref, Step, Usage
 from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
 from workers.shards import coded, decoded, shards
-from workers.stages.together import together
+from app.together import together
 
 log = logging.getLogger("heliograph.profile")
 

@@ -8,11 +8,30 @@ import httpx
 import pytest
 
 from app.llm.chat import ChatModel
-from app.llm.http import Endpoint, ModelClient, open_http
+from app.llm.gate import Gate
+from app.llm.http import Endpoint, ModelClient, Request, open_http
+from app.llm.limits import Limits, LocalBook, Rates
 from app.llm.tokens import TiktokenTokenizer
 from tests.model_server import ModelServer, running
 
 Clients = Callable[..., ModelClient]
+HARMLESS = {"model": "scripted", "messages": [{"role": "user", "content": "Say OK."}]}
+
+
+class Clock:
+    """Time that passes by sleeping only."""
+
+    now = 1000.0
+
+    def __init__(self) -> None:
+        self.waits: list[float] = []
+
+    def __call__(self) -> float:
+        return self.now
+
+    async def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
 
 
 @pytest.fixture
@@ -28,9 +47,14 @@ async def http() -> AsyncIterator[httpx.AsyncClient]:
 
 
 @pytest.fixture
-def waits() -> list[float]:
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def waits(clock: Clock) -> list[float]:
     """Seconds that clients would have slept."""
-    return []
+    return clock.waits
 
 
 @pytest.fixture(scope="session")
@@ -39,14 +63,17 @@ def tokenizer() -> TiktokenTokenizer:
 
 
 @pytest.fixture
-def client(server: ModelServer, http: httpx.AsyncClient, waits: list[float]) -> Clients:
-    async def sleep(seconds: float) -> None:
-        waits.append(seconds)
-
-    def make(dialect: str = "openai", **settings: object) -> ModelClient:
+def client(server: ModelServer, http: httpx.AsyncClient, clock: Clock) -> Clients:
+    def make(
+        dialect: str = "openai", *, concurrency: int = 8, rates: Rates | None = None,
+        **settings: object,
+    ) -> ModelClient:  # fmt: skip
         path = "/v1" if dialect == "openai" else ""
-        endpoint = Endpoint(f"{dialect}+http://{server.host}{path}", **settings)  # type: ignore[arg-type]
-        return ModelClient(http, endpoint, sleep=sleep)
+        limits = Limits(concurrency, rates or Rates())
+        url = f"{dialect}+http://{server.host}{path}"
+        endpoint = Endpoint(url, limits=limits, **settings)  # type: ignore[arg-type]
+        gate = Gate(LocalBook(limits, clock), endpoint.host, sleep=clock.sleep)
+        return ModelClient(http, endpoint, gate=gate, sleep=clock.sleep)
 
     return make
 
@@ -57,3 +84,18 @@ def chat(client: Clients, tokenizer: TiktokenTokenizer) -> Callable[..., ChatMod
         return ChatModel(client(dialect), "scripted", tokenizer, **settings)  # type: ignore[arg-type]
 
     return make
+
+
+def ask(content: str = "Hello", *, urgent: bool = False, harmless: bool = True) -> Request:
+    """A chat call of the kind "other" that needs no model of ours."""
+    body = {"model": "scripted", "messages": [{"role": "user", "content": content}]}
+    return Request(
+        "/chat/completions", body, about="scripted", urgent=urgent,
+        harmless=HARMLESS if harmless else None,
+    )  # fmt: skip
+
+
+def said(reply: object) -> tuple[str, int | None]:
+    """The text of a chat reply."""
+    assert isinstance(reply, dict)
+    return str(reply["choices"][0]["message"]["content"]), None

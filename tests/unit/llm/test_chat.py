@@ -227,13 +227,13 @@ async def test_a_reply_that_a_filter_withheld_is_bad_output_for_good(
 async def test_a_body_that_is_no_completion_is_bad_output(
     server: ModelServer, chat: Chats, raw: str
 ) -> None:
-    server.script(llm={"answer": [{"raw": raw}]})
+    server.script(llm={"answer": [{"raw": raw}] * 4})
     with pytest.raises(BadModelOutput):
         await chat().complete(PROMPT)
 
 
 async def test_an_error_with_status_200_is_an_error(server: ModelServer, chat: Chats) -> None:
-    server.script(llm={"answer": [{"raw": '{"error": {"message": "no"}}'}]})
+    server.script(llm={"answer": [{"raw": '{"error": {"message": "no"}}'}] * 4})
     with pytest.raises(AppError):
         await chat().complete(PROMPT)
 

@@ -31,12 +31,12 @@ async def test_vectors_are_unit_vectors_in_the_order_of_the_texts(
 ) -> None:
     one = embedder(dialect, batch=3)
     texts = [f"text number {i % 7}" for i in range(20)]
-    vectors = await one.embed(texts, purpose="document")
+    vectors = (await one.embed(texts, purpose="document")).vectors
     assert all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-9) for vector in vectors)
     assert [vectors[i] == vectors[0] for i in range(20)] == [i % 7 == 0 for i in range(20)]
     assert one.dimension == 64
     assert server.calls("embedding") == 3
-    assert await one.embed([], purpose="document") == []
+    assert (await one.embed([], purpose="document")).vectors == []
 
 
 async def test_the_dimension_is_asked_for_once(server: ModelServer, embedder: Embedders) -> None:
@@ -53,7 +53,7 @@ async def test_one_text_that_makes_the_server_fail_is_left_without_a_vector(
 ) -> None:
     server.script(embedding=[{"match": "Bitcoin", "status": 500, "body": NAN}])
     texts = [f"Paragraph {i}." for i in range(12)] + ["Bitcoin: cash."]
-    vectors = await embedder().embed(texts, purpose="document")
+    vectors = (await embedder().embed(texts, purpose="document")).vectors
     assert vectors[-1] == ()
     assert all(len(vector) == 64 for vector in vectors[:-1])
 
@@ -62,7 +62,7 @@ async def test_a_text_that_only_offends_in_part_gets_a_vector_in_a_changed_form(
     server: ModelServer, embedder: Embedders
 ) -> None:
     server.script(embedding=[{"match": "☃", "status": 400, "body": "bad rune"}])
-    vectors = await embedder().embed(["fine", "snow ☃ man"], purpose="document")
+    vectors = (await embedder().embed(["fine", "snow ☃ man"], purpose="document")).vectors
     assert all(len(vector) == 64 for vector in vectors)
 
 
@@ -71,7 +71,7 @@ async def test_a_vector_that_is_none_is_asked_for_again(
     server: ModelServer, embedder: Embedders, kind: str
 ) -> None:
     server.script(embedding=[{"vector": kind}])
-    vectors = await embedder().embed(["a", "b"], purpose="document")
+    vectors = (await embedder().embed(["a", "b"], purpose="document")).vectors
     assert all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-9) for vector in vectors)
 
 
@@ -100,7 +100,7 @@ async def test_a_lower_batch_limit_is_learned(server: ModelServer, embedder: Emb
     )
     one = embedder(batch=64)
     texts = [f"text {i}" for i in range(64)]
-    vectors = await one.embed(texts, purpose="document")
+    vectors = (await one.embed(texts, purpose="document")).vectors
     assert all(vectors)
     asked = server.calls("embedding")
     await one.embed(texts, purpose="document")
@@ -123,10 +123,10 @@ async def test_another_dimension_than_before_is_refused(
 async def test_a_set_dimension_is_asked_for_unless_the_server_refuses(
     server: ModelServer, embedder: Embedders
 ) -> None:
-    [vector] = await embedder(dimension=16).embed(["a"], purpose="document")
+    [vector] = (await embedder(dimension=16).embed(["a"], purpose="document")).vectors
     assert len(vector) == 16
     server.script(refuse=["dimensions"])
-    [vector] = await embedder(dimension=64).embed(["a"], purpose="document")
+    [vector] = (await embedder(dimension=64).embed(["a"], purpose="document")).vectors
     assert len(vector) == 64
 
 
@@ -139,7 +139,7 @@ async def test_a_question_without_a_vector_is_an_error(
 
 
 async def test_blank_and_huge_texts_are_embedded(server: ModelServer, embedder: Embedders) -> None:
-    vectors = await embedder().embed(["", " ", "word " * 30_000], purpose="document")
+    vectors = (await embedder().embed(["", " ", "word " * 30_000], purpose="document")).vectors
     assert all(len(vector) == 64 for vector in vectors)
     sent = [text for body in server.bodies("embedding") for text in body["input"]]
     assert max(map(len, sent)) < 60_000

@@ -16,6 +16,7 @@ from app.domain import (
     Chunk,
     Completion,
     Context,
+    Embeddings,
     Extraction,
     Job,
     Keywords,
@@ -57,10 +58,10 @@ class HashedWords:
 
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
-    ) -> list[Vector]:
+    ) -> Embeddings:
         if purpose == "query":
             self.asked.append(list(texts))
-        return [_vector(text) for text in texts]
+        return Embeddings([_vector(text) for text in texts])
 
 
 def _vector(text: str) -> Vector:

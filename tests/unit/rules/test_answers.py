@@ -190,7 +190,7 @@ async def test_a_profile_begins_with_the_definition_and_keeps_the_limit() -> Non
 
 async def test_vectors_are_unit_vectors_in_the_order_of_the_texts(embedder: LocalEmbedder) -> None:
     texts = ["A boat on the lake", "", "Ein Boot auf dem See", "Tax law", "A boat on the lake"]
-    vectors = await embedder.embed(texts, purpose="document")
+    vectors = (await embedder.embed(texts, purpose="document")).vectors
     lengths = [math.sqrt(sum(x * x for x in vector)) for vector in vectors]
     assert lengths == pytest.approx([1, 0, 1, 1, 1])
     assert all(len(vector) == embedder.dimension for vector in vectors)
@@ -203,9 +203,9 @@ async def test_vectors_are_unit_vectors_in_the_order_of_the_texts(embedder: Loca
 async def test_requests_at_the_same_time_do_not_mix(embedder: LocalEmbedder) -> None:
     lists = [[f"text {n} {m}" for m in range(20)] for n in range(5)]
     together = await asyncio.gather(*(embedder.embed(texts, purpose="query") for texts in lists))
-    for texts, vectors in zip(lists, together, strict=True):
+    for texts, made in zip(lists, together, strict=True):
         alone = await LocalEmbedder().embed(texts, purpose="document")
-        for one, other in zip(vectors, alone, strict=True):
+        for one, other in zip(made.vectors, alone.vectors, strict=True):
             assert one == pytest.approx(other, abs=1e-4)
 
 

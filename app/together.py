@@ -1,4 +1,4 @@
-"""Work of one step that is done side by side, and ends with one error where it fails."""
+"""Work that is done side by side, and ends with one error where it fails."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import Unavailable
-from workers.stages.together import together
+from app.together import together
 
 
 async def _fail(error: Exception) -> None:
