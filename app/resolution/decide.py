@@ -15,6 +15,7 @@ from app.resolution.model import ASK, MAX_MEMBERS, MERGE, Name, Pair, coarse
 from app.resolution.relations import alike
 from app.resolution.score import compare
 
+_TINY = 3  # a key of two capitals and its mark
 Decision = Literal["merge", "ask", "apart"]
 Keys = tuple[str, str]
 
@@ -44,7 +45,8 @@ def rivals(pairs: Iterable[Pair], rulings: Mapping[Keys, bool]) -> dict[Keys, in
     """For each pair with a leaf, how many other things the same leaf may stand for, by the pairs of
     that leaf alone. Spellings of one long form count once; what was ruled apart does not.
 
-    What a text states outweighs letters that fit: a stated short form has only stated rivals.
+    What a text states outweighs letters that fit: a stated short form has only stated rivals,
+    unless it is of two letters (a text may well use PR for what it likes).
     """
     ruled = {_keys(*keys): same for keys, same in rulings.items()}
     of_leaf: defaultdict[str, list[Pair]] = defaultdict(list)
@@ -54,9 +56,9 @@ def rivals(pairs: Iterable[Pair], rulings: Mapping[Keys, bool]) -> dict[Keys, in
             of_leaf[pair.leaf].append(pair)
     found: dict[Keys, int] = {}
     for leaf, own in of_leaf.items():
-        stated = [_partner(pair, leaf) for pair in own if pair.relation == "defined"]
         every = [_partner(pair, leaf) for pair in own]
-        for wanted, partners in ((True, stated), (False, every)):
+        stated = [_partner(pair, leaf) for pair in own if pair.relation == "defined"]
+        for wanted, partners in ((True, stated if len(leaf) > _TINY else every), (False, every)):
             things = _things(partners)
             for pair in own:
                 if (pair.relation == "defined") is wanted:

@@ -55,6 +55,7 @@ class Parsed:
     capitalised: bool
     comma: bool
     legal: bool
+    front: str  # what was left off in front: a title, or the head of `City of X`
     possessive: bool
     conjunction: bool
     world: int  # number of the thing that the whole world calls so; -1 for any other name
@@ -83,10 +84,10 @@ def parse(form: str) -> Parsed:
             base, tail = f"{base[: comma.start()]} {tail}", ""
     named = base[: comma.start()] if comma and tail else base
     tokens = _tokens(named)
-    head, legal = _core(tokens)
+    head, legal, front = _core(tokens)
     tail_tokens = _tokens(tail) if tail else []
     extra = tail_tokens + (_tokens(bracket) if bracket else [])
-    tail_core, tail_legal = _core(extra) if extra else ((), False)
+    tail_core, tail_legal, _ = _core(extra) if extra else ((), False, "")
     core = head + tail_core
     joined = _joined(tokens)
     cj = bool(_CJ_RUN.search(base)) if not base.isascii() else False
@@ -113,6 +114,7 @@ def parse(form: str) -> Parsed:
         capitalised=_capitalised(tokens),
         comma=bool(comma),
         legal=legal or tail_legal,
+        front=front,
         possessive=any(token.written[-2:] in ("'s", "'S") for token in tokens[:-1]),
         conjunction="&" in base or any(map(_joins, tokens)),
         world=world().get(key(form), -1),
@@ -173,10 +175,10 @@ def _tokens(text: str) -> list[_Token]:
     return found
 
 
-def _core(tokens: list[_Token]) -> tuple[tuple[str, ...], bool]:
-    """Tokens that count, and whether a legal form was among those that do not."""
+def _core(tokens: list[_Token]) -> tuple[tuple[str, ...], bool, str]:
+    """Tokens that count, whether a legal form was left off, and what was in front of them."""
     kept, legal = _without_legal(tokens)
-    kept = _without_front(kept)
+    kept, front = _without_front(kept)
     capitals = len(tokens) > 1 and all(token.written.isupper() for token in tokens)
     found: list[str] = []
     skip = False
@@ -197,7 +199,7 @@ def _core(tokens: list[_Token]) -> tuple[tuple[str, ...], bool]:
             found.append(folded if acronym else stem(folded))
     if not found:
         found = [token.folded for token in kept]
-    return tuple(found), legal
+    return tuple(found), legal, front
 
 
 def _without_legal(tokens: list[_Token]) -> tuple[list[_Token], bool]:
@@ -225,25 +227,22 @@ def _without_phrase(tokens: list[_Token]) -> tuple[list[_Token], bool]:
     return tokens, False
 
 
-def _without_front(tokens: list[_Token]) -> list[_Token]:
-    """Without leading titles and `Republic of`."""
-    kept = tokens
+def _without_front(tokens: list[_Token]) -> tuple[list[_Token], str]:
+    """Without leading titles, or without `Republic of`; and what that was."""
+    kept, front = tokens, ""
     if len(kept) > 1 and kept[0].folded == "the":
         kept = kept[1:]
-    while (
-        len(kept) > 1
-        and kept[0].folded in words("titles")
-        and kept[1].folded not in ("of", "the", "and")
-    ):
-        kept = kept[1:]
-    if (
-        len(kept) > 2
-        and kept[0].folded in words("heads")
-        and kept[1].folded in ("of", "de")
-        and kept[2].folded != "the"
-    ):
-        kept = kept[2:]
-    return kept
+    if len(kept) > 2 and kept[0].folded in words("heads"):
+        if kept[1].folded in ("of", "de") and kept[2].folded != "the":
+            return kept[2:], kept[0].folded
+        return kept, ""
+    if any(token.folded in words("impersonal") for token in kept):
+        return kept, ""
+    while len(kept) > 1 and kept[0].folded in words("titles"):
+        if kept[1].folded in ("of", "the", "and"):
+            break
+        kept, front = kept[1:], kept[0].folded
+    return kept, front
 
 
 def _joins(token: _Token) -> bool:

@@ -72,7 +72,7 @@ def relate(one: Side, other: Side) -> Relation:
     a, b = one.parsed, other.parsed
     if a.world >= 0 and a.world == b.world:
         return Relation("known")
-    if stated := _stated(one, other):
+    if (stated := _stated(one, other)) and not _is_part(stated, one, other):
         return Relation("defined", stated)
     if a.script != b.script:
         return Relation("script")
@@ -115,6 +115,17 @@ def _stated(one: Side, other: Side) -> str:
     return other.name.key if mine else one.name.key if theirs else ""
 
 
+def _is_part(stated: str, one: Side, other: Side) -> bool:
+    """Whether what a text states is only a word of the name (Washington, of George Washington): it
+    means that here, and the city elsewhere."""
+    part, whole = (one, other) if stated == one.name.key else (other, one)
+    return part.parsed.cores < whole.parsed.cores
+
+
+def stated(one: Side, other: Side) -> bool:
+    return other.name.key in one.stated or one.name.key in other.stated
+
+
 def _near(one: Side, other: Side) -> Relation | None:
     a, b = one.parsed, other.parsed
     if not a.cores or not b.cores:
@@ -126,9 +137,19 @@ def _near(one: Side, other: Side) -> Relation | None:
     reordered = a.core != b.core and not (a.comma or b.comma)
     if reordered and ((one.person and other.person) or a.letters):
         return Relation("near_1")  # perhaps two people, or two journals
+    if a.front != b.front and _front_matters(one, other):
+        return Relation("near_1")
     if max(a.weight, b.weight) > 1 or (a.legal and b.legal):
         return Relation("near", _lone(a, b), 1.0)
     return Relation("near_1", min(a.key, b.key, key=lambda k: (len(k), k)))
+
+
+def _front_matters(one: Side, other: Side) -> bool:
+    """`City of X` need not be X (nor `County of X`), and a title only means a person's."""
+    fronts = {one.parsed.front, other.parsed.front} - {"", "republic"}
+    if fronts & words("heads"):
+        return True
+    return bool(fronts) and any(side.typed and side.kind != "person" for side in (one, other))
 
 
 def _lone(a: Parsed, b: Parsed) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 
 from app.resolution.model import ASK, MERGE, Name, Pair, Ties
-from app.resolution.relations import BASES, RECOGNISED, Relation, Side, relate, side
+from app.resolution.relations import BASES, RECOGNISED, Relation, Side, relate, side, stated
 from app.resolution.vetoes import veto
 
 _NOTHING = Ties()
@@ -52,8 +52,8 @@ def _base(relation: Relation, a: Side, b: Side, ties: Ties) -> float:
         return base + 80 * ties.names if ties.names is not None else base
     if relation.name in ("contained", "mixed", "none") and ties.names is not None:
         return 100 * ties.names - {"contained": 45, "mixed": 46, "none": 40}[relation.name]
-    if relation.name == "acronym":
-        return _acronym_base(relation, a, b)
+    if relation.name in ("acronym", "defined"):
+        return _short_base(relation, a, b)
     if relation.name == "chinese":
         return base + (6 if relation.sure > 0.6 else 0)
     if relation.name == "typo":
@@ -63,10 +63,12 @@ def _base(relation: Relation, a: Side, b: Side, ties: Ties) -> float:
     return base
 
 
-def _acronym_base(relation: Relation, a: Side, b: Side) -> float:
+def _short_base(relation: Relation, a: Side, b: Side) -> float:
     short, long = (a, b) if relation.leaf == a.name.key else (b, a)
     if short.parsed.world >= 0 and long.parsed.world < 0:
         return 58.0  # the world knows it as another thing's
+    if relation.name == "defined":
+        return BASES["defined"]
     if len(short.parsed.joined) == 2:
         return 46.0
     return BASES["acronym"] + (4 if relation.sure == 1 else 0)
@@ -85,6 +87,8 @@ def _adjustments(relation: Relation, a: Side, b: Side, ties: Ties) -> dict[str, 
         points["persons"] = 8.0
     if persons and ties.together and relation.name == "acronym" and a.person != b.person:
         points["persons"] = 8.0
+    if relation.name != "defined" and stated(a, b):
+        points["stated"] = 8.0
     if ties.related and relation.name not in ("acronym", "near", "defined"):
         points["related"] = -20.0
     return points

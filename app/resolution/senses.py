@@ -72,7 +72,7 @@ def _defined(name: str, typed: str, description: str) -> str:
         for group in ("person", "place", "organization"):
             if word in words(f"says-{group}"):
                 return _of_person(subject) if group == "person" else group
-    for word, after in pairwise([*heads, ""]):
+    for word, after in reversed([*pairwise([*heads, ""])]):
         if (work := _works().get(word)) and after not in words("says-person"):
             year = _YEAR.search(phrase) or _YEAR.search(" ".join(_BRACKETS.findall(subject)))
             return f"{work} {year.group(1)}" if year else work

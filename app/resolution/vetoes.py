@@ -21,12 +21,13 @@ def veto(one: Parsed, other: Parsed) -> str:
     if not same_script:
         return ""
     mine, theirs = one.cores - other.cores, other.cores - one.cores
+    if excluded := _excluded(frozenset(one.tokens), frozenset(other.tokens)):
+        return excluded
     if not mine and not theirs:
         return ""
     return (
         _letters_differ(one, other, mine, theirs)
         or _qualifiers_differ(one, other)
-        or _excluded(mine, theirs)
         or _one_sided(one, other)
     )
 
@@ -67,9 +68,10 @@ def _qualifiers_differ(one: Parsed, other: Parsed) -> str:
 
 
 def _excluded(mine: frozenset[str], theirs: frozenset[str]) -> str:
+    """Titles count here too: Mr and Mrs Smith."""
     table = opposites()
-    for word in mine:
-        if (against := table.get(word)) and not against.isdisjoint(theirs):
+    for word in mine - theirs:
+        if (against := table.get(word)) and not against.isdisjoint(theirs - mine):
             return "opposite"
     return ""
 
