@@ -11,6 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from app import commands
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE
 from app.domain import ApiKey, Scope
@@ -129,6 +130,9 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
     except AppError as error:
         typer.echo(f"heliograph: {error.detail}", err=True)
         raise typer.Exit(1) from None
+
+
+commands.install(cli, _run)
 
 
 def main() -> None:

@@ -52,6 +52,14 @@ from app.domain import (
     Vector,
     VectorQuery,
 )
+from app.holdings import (
+    HeldAlias,
+    HeldAssertion,
+    HeldChunk,
+    HeldEntity,
+    HeldMention,
+    HeldRelation,
+)
 
 Condition = Scalar | Sequence[Scalar] | Mapping[Literal["gte", "gt", "lte", "lt"], str | float]
 Filters = Mapping[str, Condition]
@@ -278,6 +286,30 @@ class GraphWriter(Protocol):
 class GraphStore(GraphReader, GraphWriter, Protocol): ...
 
 
+class Archive(Protocol):
+    """All that the graph store holds of the workspace, for fingerprint, backup and check. Pages are
+    in the order of keys, behind `after`; one shorter than `limit` is the last. What is written
+    meanwhile may be seen or not."""
+
+    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
+        """By id: visible ones, put ones and tombstones."""
+        ...
+
+    async def evidence(
+        self, chunk_ids: Sequence[str]
+    ) -> tuple[list[HeldMention], list[HeldAssertion]]:
+        """What is counted for these chunks, by chunk and key."""
+        ...
+
+    async def entities(self, *, after: str = "", limit: int) -> list[HeldEntity]:
+        """By key, with those that have lost all evidence."""
+        ...
+
+    async def relations(self, *, after: str = "", limit: int) -> list[HeldRelation]: ...
+
+    async def aliases(self, *, after: str = "", limit: int) -> list[HeldAlias]: ...
+
+
 class VectorStore(Protocol):
     async def upsert(self, points: Sequence[Point]) -> None: ...
 
@@ -288,6 +320,13 @@ class VectorStore(Protocol):
     async def delete(self, refs: Sequence[Ref]) -> None: ...
 
     async def count(self, kind: Kind) -> int: ...
+
+    async def scroll(
+        self, kind: Kind, *, after: str = "", limit: int = 256
+    ) -> tuple[list[Point], str]:
+        """Stored points, dense vectors as the engine keeps them (unit length), and what to give as
+        `after` for those behind them: "" at the end."""
+        ...
 
 
 class Blobs(Protocol):
@@ -485,6 +524,7 @@ class Workspace:
     vectors: VectorStore
     blobs: Blobs
     options: Options
+    archive: Archive
 
 
 @dataclass(frozen=True, slots=True)

@@ -246,6 +246,33 @@ def query_batch(collections: Collections, name: str, body: Json) -> list[Json]:
     return [{"points": [scored(point) for point in points]} for points in answers]
 
 
+def scroll(collections: Collections, name: str, body: Json) -> Json:
+    condition, offset = body.get("filter"), body.get("offset")
+    request = qe.ScrollRequest(
+        offset=None if offset is None else point_id(offset),
+        limit=body.get("limit", 10),
+        filter=to_filter(condition) if condition else None,
+        with_payload=body.get("with_payload", True),
+        with_vector=body.get("with_vector", False),
+    )
+    records, following = collections.shard(name).scroll(request)
+    points = [
+        {"id": str(one.id), "payload": one.payload, "vector": shown(one.vector)} for one in records
+    ]
+    return {"points": points, "next_page_offset": None if following is None else str(following)}
+
+
+def shown(vectors: Any) -> Any:
+    if not isinstance(vectors, dict):
+        return vectors
+    return {
+        name: {"indices": list(one.indices), "values": list(one.values)}
+        if isinstance(one, qe.SparseVector)
+        else list(one)
+        for name, one in vectors.items()
+    }
+
+
 def scored(point: qe.ScoredPoint) -> Json:
     return {
         "id": str(point.id), "version": point.version, "score": point.score,
@@ -379,6 +406,7 @@ def make_app(folder: Path, api_key: str, own_version: str) -> Starlette:
         Route(f"{one}/index", endpoint(create_index), methods=["PUT"]),
         Route(f"{one}/points", endpoint(upsert), methods=["PUT"]),
         Route(f"{one}/points/delete", endpoint(delete_points), methods=["POST"]),
+        Route(f"{one}/points/scroll", endpoint(scroll), methods=["POST"]),
         Route(f"{one}/points/count", endpoint(count), methods=["POST"]),
         Route(f"{one}/points/query", endpoint(query), methods=["POST"]),
         Route(f"{one}/points/query/batch", endpoint(query_batch), methods=["POST"]),

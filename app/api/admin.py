@@ -10,6 +10,7 @@ from fastapi import APIRouter, Path
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, StringConstraints
 
+from app.api import upkeep
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE, Administrator, Caller, Deployed, JsonOnly
 from app.api.fields import Body
@@ -19,6 +20,7 @@ from app.domain import ApiKey, Scope
 from app.errors import Conflict, Forbidden, NotFound
 
 router = APIRouter(prefix="/admin", tags=["admin"])
+router.include_router(upkeep.router)
 
 
 class NewKeyBody(Body):

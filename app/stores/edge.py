@@ -118,6 +118,20 @@ class EdgeVectors:
         request = qe.CountRequest(exact=True, filter=self._filter())
         return await self._engine.run(lambda shards: shards[kind].count(request))
 
+    async def scroll(
+        self, kind: Kind, *, after: str = "", limit: int = 256
+    ) -> tuple[list[Point], str]:
+        request = qe.ScrollRequest(
+            offset=after or None,
+            limit=limit,
+            filter=self._filter(),
+            with_payload=True,
+            with_vector=True,
+        )
+        records, following = await self._engine.run(lambda shards: shards[kind].scroll(request))
+        points = [vectors.stored_point(kind, one.payload, one.vector) for one in records]
+        return points, str(following or "")
+
     def _upsert(self, shards: Mapping[Kind, qe.EdgeShard], points: Sequence[Point]) -> None:
         touched = set()
         for kind, batch in vectors.by_kind(points):

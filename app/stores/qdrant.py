@@ -205,6 +205,19 @@ class QdrantVectors:
         )
         return found.count
 
+    async def scroll(
+        self, kind: Kind, *, after: str = "", limit: int = 256
+    ) -> tuple[list[Point], str]:
+        name, condition = self._engine.collections[kind], self._filter()
+        records, following = await self._engine.call(
+            lambda client: client.scroll(
+                name, scroll_filter=condition, limit=limit, offset=after or None,
+                with_payload=True, with_vectors=True,
+            )
+        )  # fmt: skip
+        points = [vectors.stored_point(kind, one.payload, one.vector) for one in records]
+        return points, str(following or "")
+
     async def _search(self, kind: Kind, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         requests = [self._request(query) for query in queries]
         name = self._engine.collections[kind]

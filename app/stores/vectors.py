@@ -8,6 +8,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
+from typing import Any
 
 from app.domain import Hit, Kind, Point, Ref, Sparse, Vector, VectorQuery, derive_id
 from app.errors import BadModelOutput, Invalid, Misconfigured
@@ -46,6 +47,17 @@ def point_id(workspace: str, ref: Ref) -> str:
 
 def payload(workspace: str, point: Point) -> dict[str, str]:
     return {"workspace": workspace, "key": point.ref.key, "document_id": point.document_id}
+
+
+def stored_point(kind: Kind, payload: Mapping[str, Any] | None, named: object) -> Point:
+    """A point as an engine gives it back, with its vectors by name."""
+    assert payload is not None, "every point is stored with its key"
+    assert isinstance(named, dict), "every point has a vector of terms"
+    terms: Any = named[TERMS]  # of a class of the engine's own
+    return Point(
+        Ref(kind, payload["key"]), tuple(named.get(DENSE) or ()),
+        Sparse(tuple(terms.indices), tuple(terms.values)), payload["document_id"],
+    )  # fmt: skip
 
 
 def refuse_other_model(*, stored: str, model: str, dimension: int) -> Misconfigured:

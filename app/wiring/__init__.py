@@ -36,7 +36,13 @@ async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIt
 
         def workspace(name: str) -> Workspace:
             return Workspace(
-                name, graph.documents(name), graph.graph(name), vectors(name), blobs, options
+                name=name,
+                documents=graph.documents(name),
+                graph=graph.graph(name),
+                vectors=vectors(name),
+                blobs=blobs,
+                archive=graph.archive(name),
+                options=options,
             )
 
         log.info(

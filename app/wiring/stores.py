@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from app.ports import (
+    Archive,
     Documents,
     Embedder,
     GraphStore,
@@ -31,6 +32,7 @@ class Graph:
     keyring: Keyring
     documents: Callable[[str], Documents]
     graph: Callable[[str], GraphStore]
+    archive: Callable[[str], Archive]
 
 
 async def open_graph(stack: AsyncExitStack, settings: Settings) -> Graph:
@@ -49,6 +51,7 @@ async def _open_sqlite(stack: AsyncExitStack, settings: Settings) -> Graph:
         database, sqlite.SqliteJournal(database), sqlite.SqliteKeyring(database),
         lambda name: sqlite.SqliteDocuments(database, name),
         lambda name: sqlite.SqliteGraph(database, name),
+        lambda name: sqlite.SqliteArchive(database, name),
     )  # fmt: skip
 
 
@@ -67,6 +70,7 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
         database, neo4j.Neo4jJournal(database), neo4j.Neo4jKeyring(database),
         lambda name: neo4j.Neo4jDocuments(database, name),
         lambda name: neo4j.Neo4jGraph(database, name),
+        lambda name: neo4j.Neo4jArchive(database, name),
     )  # fmt: skip
 
 

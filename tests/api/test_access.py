@@ -43,6 +43,7 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/graph/subgraph?entity=amber", None, Scope.READ),
     ("GET", "/graph/stats", None, Scope.READ),
     ("GET", "/admin/workspaces", None, Scope.ADMIN),
+    ("GET", "/admin/workspaces/mine/fingerprint", None, Scope.ADMIN),
     ("GET", "/admin/keys", None, Scope.ADMIN),
     ("POST", "/admin/keys", {"scope": "read", "workspaces": ["mine"]}, Scope.ADMIN),
     ("DELETE", "/admin/keys/{key}", None, Scope.ADMIN),
@@ -64,6 +65,7 @@ async def test_the_table_has_every_route(site: Site) -> None:
         "{job}": "{job_id}",
         "{key}": "{key_id}",
         "entities/amber": "entities/{entity_id}",
+        "workspaces/mine/": "workspaces/{workspace}/",
     }
     table = set()
     for method, path, _, _ in ROUTES:

@@ -47,6 +47,7 @@ from app.rules.embedder import LocalEmbedder
 from app.rules.extractor import RuleExtractor, extract
 from app.rules.keyworder import RuleKeyworder
 from app.stores.edge import EdgeEngine, EdgeVectors
+from app.stores.sqlite.archive import SqliteArchive
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.documents import SqliteDocuments
 from app.stores.sqlite.graph import SqliteGraph
@@ -129,6 +130,7 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
             Workspace(
                 WORKSPACE, SqliteDocuments(database, WORKSPACE), SqliteGraph(database, WORKSPACE),
                 EdgeVectors(vectors, WORKSPACE), blobs, Options(),
+                SqliteArchive(database, WORKSPACE),
             ),
             models,
         )  # fmt: skip

@@ -16,7 +16,7 @@ import pytest
 
 from app.domain import Extraction, Kind, Mark, Plan, Profile, Ref, Revision
 from app.names import key as normal_key
-from app.ports import Documents, GraphStore, Journal, Keyring
+from app.ports import Archive, Documents, GraphStore, Journal, Keyring
 from migrations import migrate
 from tests import make
 from tests.servers import Server
@@ -28,6 +28,7 @@ BACKENDS = ["sqlite", pytest.param("neo4j", marks=pytest.mark.server)]
 class Stores:
     documents: Callable[[str], Documents]
     graph: Callable[[str], GraphStore]
+    archive: Callable[[str], Archive]
     journal: Journal
     keyring: Keyring
     ping: Callable[[], Any]
@@ -46,6 +47,7 @@ async def open_stores(
             yield Stores(
                 documents=lambda workspace: sqlite.SqliteDocuments(database, workspace),
                 graph=lambda workspace: sqlite.SqliteGraph(database, workspace),
+                archive=lambda workspace: sqlite.SqliteArchive(database, workspace),
                 journal=sqlite.SqliteJournal(database),
                 keyring=sqlite.SqliteKeyring(database),
                 ping=database.ping,
@@ -59,6 +61,7 @@ async def open_stores(
         yield Stores(
             documents=lambda workspace: neo4j.Neo4jDocuments(database, workspace),
             graph=lambda workspace: neo4j.Neo4jGraph(database, workspace),
+            archive=lambda workspace: neo4j.Neo4jArchive(database, workspace),
             journal=neo4j.Neo4jJournal(database),
             keyring=neo4j.Neo4jKeyring(database),
             ping=database.ping,

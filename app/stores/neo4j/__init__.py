@@ -1,5 +1,6 @@
 """The graph store, journal and keyring of a service on many hosts: a Neo4j server."""
 
+from app.stores.neo4j.archive import Neo4jArchive
 from app.stores.neo4j.database import Database, open_database
 from app.stores.neo4j.documents import Neo4jDocuments
 from app.stores.neo4j.graph import Neo4jGraph
@@ -8,6 +9,7 @@ from app.stores.neo4j.keyring import Neo4jKeyring
 
 __all__ = [
     "Database",
+    "Neo4jArchive",
     "Neo4jDocuments",
     "Neo4jGraph",
     "Neo4jJournal",

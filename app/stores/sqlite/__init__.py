@@ -1,9 +1,17 @@
 """The embedded graph store, journal and keyring: one SQLite file."""
 
+from app.stores.sqlite.archive import SqliteArchive
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.documents import SqliteDocuments
 from app.stores.sqlite.graph import SqliteGraph
 from app.stores.sqlite.journal import SqliteJournal
 from app.stores.sqlite.keyring import SqliteKeyring
 
-__all__ = ["SqliteDatabase", "SqliteDocuments", "SqliteGraph", "SqliteJournal", "SqliteKeyring"]
+__all__ = [
+    "SqliteArchive",
+    "SqliteDatabase",
+    "SqliteDocuments",
+    "SqliteGraph",
+    "SqliteJournal",
+    "SqliteKeyring",
+]

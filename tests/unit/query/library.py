@@ -35,6 +35,7 @@ from app.llm.tokens import TiktokenTokenizer
 from app.ports import Models, Workspace
 from app.rules.extractor import extract
 from app.stores.edge import EdgeEngine, EdgeVectors
+from app.stores.sqlite.archive import SqliteArchive
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.documents import SqliteDocuments
 from app.stores.sqlite.graph import SqliteGraph
@@ -220,7 +221,7 @@ async def open_libraries(folder: Path, *names: str) -> AsyncIterator[list[Librar
             Library(
                 Workspace(
                     name, SqliteDocuments(database, name), SqliteGraph(database, name),
-                    EdgeVectors(vectors, name), blobs, Options(),
+                    EdgeVectors(vectors, name), blobs, Options(), SqliteArchive(database, name),
                 )
             )
             for name in names

@@ -1,0 +1,142 @@
+"""Everything that is held of a workspace, page by page along the keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from app.folding import AssertionRow, MentionRow
+from app.holdings import (
+    HeldAlias,
+    HeldAssertion,
+    HeldChunk,
+    HeldEntity,
+    HeldMention,
+    HeldRelation,
+    Progress,
+)
+from app.stores.neo4j.database import Database, Row
+from app.stores.neo4j.rows import chunk_of
+from app.stores.records import extraction_of, strength, unique
+
+
+class Neo4jArchive:
+    """Implements `app.ports.Archive`."""
+
+    def __init__(self, database: Database, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
+        rows = await self._database.read(
+            """
+            MATCH (c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
+            WITH c ORDER BY c.workspace, c.id LIMIT $limit
+            RETURN c {.id, .document_id, .position, .start, .end, .text, .tokens, .headings,
+                .page, .page_end} AS c, c.job_id AS job_id, c.extraction_key AS extraction_key,
+                c.extraction AS extraction, c.live AS live, c.folded AS folded, c.gone AS gone,
+                c.indexed AS indexed
+            ORDER BY c.id
+            """,
+            workspace=self._workspace, after=after, limit=limit,
+        )  # fmt: skip
+        return [
+            HeldChunk(
+                chunk_of(row["c"]), row["job_id"], row["extraction_key"],
+                extraction_of(row["extraction"]) if row["extraction"] else None,
+                bool(row["live"]), bool(row["folded"]), bool(row["gone"]), bool(row["indexed"]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def evidence(
+        self, chunk_ids: Sequence[str]
+    ) -> tuple[list[HeldMention], list[HeldAssertion]]:
+        rows = await self._database.read(
+            """
+            UNWIND $ids AS id
+            MATCH (c:Chunk {workspace: $workspace, id: id})
+            RETURN [(c)-[m:MENTIONS]->(e) | m {.*, key: e.key}] AS mentions,
+                [(c)-[s:STATES]->() | properties(s)] AS assertions
+            """,
+            workspace=self._workspace, ids=unique(chunk_ids),
+        )  # fmt: skip
+        mentions = [_mention_of(m) for row in rows for m in row["mentions"]]
+        assertions = [_assertion_of(s) for row in rows for s in row["assertions"]]
+        return (
+            sorted(mentions, key=lambda one: (one.chunk_id, one.row.key)),
+            sorted(assertions, key=lambda one: (one.chunk_id, one.row.key)),
+        )
+
+    async def entities(self, *, after: str = "", limit: int) -> list[HeldEntity]:
+        rows = await self._database.read(
+            """
+            MATCH (e:Entity) WHERE e.workspace = $workspace AND e.key > $after
+            WITH e ORDER BY e.workspace, e.key LIMIT $limit
+            RETURN properties(e) AS e ORDER BY e.key
+            """,
+            workspace=self._workspace, after=after, limit=limit,
+        )  # fmt: skip
+        return [_entity_of(row["e"]) for row in rows]
+
+    async def relations(self, *, after: str = "", limit: int) -> list[HeldRelation]:
+        rows = await self._database.read(
+            """
+            MATCH (s)-[r:RELATES]->(t) WHERE r.workspace = $workspace AND r.key > $after
+            WITH s, r, t ORDER BY r.workspace, r.key LIMIT $limit
+            RETURN properties(r) AS r, s.key AS source, t.key AS target ORDER BY r.key
+            """,
+            workspace=self._workspace, after=after, limit=limit,
+        )  # fmt: skip
+        return [_relation_of(row["r"], row["source"], row["target"]) for row in rows]
+
+    async def aliases(self, *, after: str = "", limit: int) -> list[HeldAlias]:
+        rows = await self._database.read(
+            """
+            MATCH (a:Alias) WHERE a.workspace = $workspace AND a.key > $after
+            WITH a ORDER BY a.workspace, a.key LIMIT $limit
+            RETURN a.key AS key, [(a)-[n:NAMES]->(e) | [e.key, n.count]] AS entities
+            ORDER BY key
+            """,
+            workspace=self._workspace, after=after, limit=limit,
+        )  # fmt: skip
+        return [
+            HeldAlias(row["key"], tuple((key, count) for key, count in sorted(row["entities"])))
+            for row in rows
+        ]
+
+
+def _entity_of(e: Row) -> HeldEntity:
+    return HeldEntity(
+        e["key"], e["name"], e["kind"], tuple(e["aliases"]), json.loads(e["names_tally"]),
+        json.loads(e["kinds_tally"]), json.loads(e["aliases_tally"]), e["mentions"],
+        e["described"], e["abouts"], e["degree"], e["profile"], _progress_of(e),
+    )  # fmt: skip
+
+
+def _relation_of(r: Row, source: str, target: str) -> HeldRelation:
+    return HeldRelation(
+        r["key"], source, target, tuple(r["keywords"]), json.loads(r["keywords_tally"]),
+        -r["lightness"], r["mentions"], r["described"], r["profile"], _progress_of(r),
+    )  # fmt: skip
+
+
+def _progress_of(row: Row) -> Progress:
+    return Progress(
+        row["revision"], row["profiled"], row["indexed"], row["covered"], row["digest"]
+    )  # fmt: skip
+
+
+def _mention_of(m: Row) -> HeldMention:
+    row = MentionRow(
+        m["key"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m
+    )
+    return HeldMention(m["chunk"], m["document"], row, tuple(m["alias_keys"]))
+
+
+def _assertion_of(s: Row) -> HeldAssertion:
+    row = AssertionRow(
+        s["relation"], s["source"], s["target"], s["description"], tuple(s["keywords"]),
+        strength(s["strength"]),
+    )  # fmt: skip
+    return HeldAssertion(s["chunk"], s["document"], row)

@@ -1,0 +1,154 @@
+"""Everything that is held of a workspace, page by page along the keys."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import groupby
+from sqlite3 import Connection, Row
+
+from app.folding import AssertionRow, MentionRow
+from app.holdings import (
+    HeldAlias,
+    HeldAssertion,
+    HeldChunk,
+    HeldEntity,
+    HeldMention,
+    HeldRelation,
+    Progress,
+)
+from app.stores.records import extraction_of, strength
+from app.stores.sqlite.database import SqliteDatabase
+from app.stores.sqlite.rows import CHUNK, chunk_of, listed
+
+_PROGRESS = "x.revision, x.profiled, x.indexed, x.covered, x.digest"
+
+
+class SqliteArchive:
+    """Implements `app.ports.Archive`."""
+
+    def __init__(self, database: SqliteDatabase, workspace: str) -> None:
+        self._database = database
+        self._workspace = workspace
+
+    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
+        rows = await self._database.rows(
+            f"select {CHUNK}, c.job_id, c.extraction_key, c.extraction, c.live, c.folded, c.gone,"
+            " c.indexed from chunks c where c.workspace = :workspace and c.id > :after"
+            " order by c.id limit :limit",
+            self._page(after, limit),
+        )
+        return [
+            HeldChunk(
+                chunk_of(row), row["job_id"], row["extraction_key"],
+                extraction_of(row["extraction"]) if row["extraction"] else None,
+                bool(row["live"]), bool(row["folded"]), bool(row["gone"]), bool(row["indexed"]),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def evidence(
+        self, chunk_ids: Sequence[str]
+    ) -> tuple[list[HeldMention], list[HeldAssertion]]:
+        bound = {"workspace": self._workspace, "ids": listed(chunk_ids)}
+
+        def work(connection: Connection) -> tuple[list[HeldMention], list[HeldAssertion]]:
+            return (
+                [_mention_of(row) for row in connection.execute(_MENTIONS, bound)],
+                [_assertion_of(row) for row in connection.execute(_ASSERTIONS, bound)],
+            )
+
+        return await self._database.read(work)
+
+    async def entities(self, *, after: str = "", limit: int) -> list[HeldEntity]:
+        rows = await self._database.rows(
+            "select x.key, x.name, x.kind, x.aliases, x.names_tally, x.kinds_tally,"
+            f" x.aliases_tally, x.mentions, x.described, x.abouts, x.degree, x.profile, {_PROGRESS}"
+            " from entities x where x.workspace = :workspace and x.key > :after"
+            " order by x.key limit :limit",
+            self._page(after, limit),
+        )
+        return [
+            HeldEntity(
+                row["key"], row["name"], row["kind"], tuple(json.loads(row["aliases"])),
+                json.loads(row["names_tally"]), json.loads(row["kinds_tally"]),
+                json.loads(row["aliases_tally"]), row["mentions"], row["described"], row["abouts"],
+                row["degree"], row["profile"], _progress_of(row),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def relations(self, *, after: str = "", limit: int) -> list[HeldRelation]:
+        # An end that is not there is shown as none rather than hide the relation.
+        rows = await self._database.rows(
+            "select x.key, coalesce(s.key, '') as source, coalesce(t.key, '') as target,"
+            " x.keywords, x.keywords_tally, x.weight, x.mentions, x.described, x.profile,"
+            f" {_PROGRESS} from relations x left join entities s on s.seq = x.source"
+            " left join entities t on t.seq = x.target"
+            " where x.workspace = :workspace and x.key > :after order by x.key limit :limit",
+            self._page(after, limit),
+        )
+        return [
+            HeldRelation(
+                row["key"], row["source"], row["target"], tuple(json.loads(row["keywords"])),
+                json.loads(row["keywords_tally"]), row["weight"], row["mentions"],
+                row["described"], row["profile"], _progress_of(row),
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def aliases(self, *, after: str = "", limit: int) -> list[HeldAlias]:
+        rows = await self._database.rows(
+            "select a.key as alias, coalesce(e.key, '') as entity, a.count"
+            " from (select distinct key from aliases where workspace = :workspace"
+            "  and key > :after order by key limit :limit) k"
+            " cross join aliases a left join entities e on e.seq = a.entity"
+            " where a.workspace = :workspace and a.key = k.key order by a.key, e.key",
+            self._page(after, limit),
+        )
+        return [
+            HeldAlias(alias, tuple((row["entity"], row["count"]) for row in group))
+            for alias, group in groupby(rows, key=lambda row: row["alias"])
+        ]
+
+    def _page(self, after: str, limit: int) -> dict[str, object]:
+        return {"workspace": self._workspace, "after": after, "limit": limit}
+
+
+_MENTIONS = """
+    select m.chunk_id, m.document_id, e.key, m.name, m.kind, m.description, m.aliases,
+        m.alias_keys, m.about
+    from json_each(:ids) i cross join chunks c cross join mentions m cross join entities e
+    where c.workspace = :workspace and c.id = i.value and m.chunk = c.seq and e.seq = m.entity
+    order by m.chunk_id, e.key
+"""
+_ASSERTIONS = """
+    select a.chunk_id, a.document_id, r.key, a.source, a.target, a.description, a.keywords,
+        a.strength
+    from json_each(:ids) i cross join chunks c cross join assertions a cross join relations r
+    where c.workspace = :workspace and c.id = i.value and a.chunk = c.seq and r.seq = a.relation
+    order by a.chunk_id, r.key
+"""
+
+
+def _mention_of(row: Row) -> HeldMention:
+    mention = MentionRow(
+        row["key"], row["name"], row["kind"], row["description"],
+        tuple(json.loads(row["aliases"])), bool(row["about"]),
+    )  # fmt: skip
+    keys = tuple(json.loads(row["alias_keys"]))
+    return HeldMention(row["chunk_id"], row["document_id"], mention, keys)
+
+
+def _assertion_of(row: Row) -> HeldAssertion:
+    assertion = AssertionRow(
+        row["key"], row["source"], row["target"], row["description"],
+        tuple(json.loads(row["keywords"])), strength(row["strength"]),
+    )  # fmt: skip
+    return HeldAssertion(row["chunk_id"], row["document_id"], assertion)
+
+
+def _progress_of(row: Row) -> Progress:
+    return Progress(
+        row["revision"], row["profiled"], row["indexed"], row["covered"], row["digest"]
+    )  # fmt: skip

@@ -1,0 +1,1 @@
+"""Care for what is stored: fingerprint, backup and restore, check and repair."""

@@ -1,0 +1,270 @@
+"""Records of a workspace as lines of a dump: what counts for the fingerprint, and nothing else.
+
+Left out: counters of versions, times, usage, jobs, and everything that is not visible.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from app.domain import Document, Evidence, Extraction, Kind, Point, Ref, Revision, Vector
+from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
+from app.ports import Workspace
+from app.upkeep.labels import Ends, chunk_label, document_label, document_labels, ends_of
+
+PAGE = 200  # records read at a time
+SUMS = 16  # numbers that stand for a dense vector
+GONE = "?"  # before the id of what a record refers to and is not there
+
+Line = Mapping[str, Any]  # a record as plain JSON: "part", "id" and its fields
+
+
+async def lines(workspace: Workspace) -> AsyncIterator[Line]:
+    """All that counts of the workspace, with a page of records in memory."""
+    for read in (_documents, _chunks, _entities, _relations, _aliases, _points):
+        async for line in read(workspace):
+            yield line
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+async def _documents(workspace: Workspace) -> AsyncIterator[Line]:
+    after = ""
+    while page := await workspace.documents.page(after=after, limit=PAGE):
+        after = page[-1].id
+        for document in page:
+            yield _document(workspace.name, document)
+
+
+def _document(workspace: str, document: Document) -> Line:
+    """How its last job ended does not count where there is a visible revision: a replacement that
+    failed or was cancelled has changed nothing."""
+    shown = _revision(document.live) if document.live else {"source": document.revision.source}
+    status = {} if document.job.state.final else {"status": document.status}
+    return {
+        "part": "documents", "id": document_label(workspace, document), **shown, **status,
+    }  # fmt: skip
+
+
+def _revision(revision: Revision) -> Line:
+    dated = {"date": revision.date} if revision.date else {}
+    return {
+        "name": revision.name, "media_type": revision.media_type, "size": revision.size,
+        "source": revision.source, "text": revision.text, "title": revision.title,
+        "metadata": dict(revision.metadata), **dated,
+    }  # fmt: skip
+
+
+# --- chunks and their evidence -------------------------------------------------------------------
+
+
+async def _chunks(workspace: Workspace) -> AsyncIterator[Line]:
+    after, full = "", True
+    while full:
+        page = await workspace.archive.chunks(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].chunk.id if page else ""
+        visible = [held for held in page if held.live]
+        owners = await document_labels(workspace, {held.chunk.document_id for held in visible})
+        names: dict[str, str] = {}
+        for held in visible:
+            owner = owners.get(held.chunk.document_id, GONE + held.chunk.document_id)
+            names[held.chunk.id] = chunk_label(owner, held.chunk)
+            yield _chunk(held, names[held.chunk.id])
+            yield _extraction(held.extraction, names[held.chunk.id])
+        async for line in _evidence(workspace, names):
+            yield line
+
+
+def _chunk(held: HeldChunk, name: str) -> Line:
+    chunk = held.chunk
+    return {
+        "part": "chunks", "id": name, "start": chunk.start, "end": chunk.end,
+        "tokens": chunk.tokens, "headings": list(chunk.headings), "page": chunk.page,
+        "page_end": chunk.page_end, "extraction_key": held.extraction_key,
+        "text": hashlib.sha256(chunk.text.encode()).hexdigest(),
+    }  # fmt: skip
+
+
+def _extraction(extraction: Extraction | None, name: str) -> Line:
+    said = {} if extraction is None else asdict(extraction)
+    said.pop("usage", None)
+    for relation in said.get("relations", ()):
+        relation["strength"] = float(relation["strength"])
+    return {"part": "extractions", "id": name, **said}
+
+
+async def _evidence(workspace: Workspace, names: Mapping[str, str]) -> AsyncIterator[Line]:
+    mentions, assertions = await workspace.archive.evidence(list(names))
+    ends = await ends_of(
+        workspace,
+        entities=[one.row.key for one in mentions],
+        relations=[one.row.key for one in assertions],
+    )
+    for mention in mentions:
+        row = mention.row
+        entity = ends.entity(row.key)
+        yield {
+            "part": "mentions", "id": f"{entity} in {names[mention.chunk_id]}", "name": row.name,
+            "kind": row.kind, "description": row.description, "aliases": list(row.aliases),
+            "about": row.about, "keys": sorted({entity, row.key, *mention.alias_keys}),
+        }  # fmt: skip
+    for assertion in assertions:
+        stated = assertion.row
+        yield {
+            "part": "assertions",
+            "id": f"{_shown(ends.relation(stated.key))} in {names[assertion.chunk_id]}",
+            "source": ends.entity(stated.source), "target": ends.entity(stated.target),
+            "description": stated.description, "keywords": list(stated.keywords),
+            "strength": round(stated.strength, 3),
+        }  # fmt: skip
+
+
+# --- the graph -----------------------------------------------------------------------------------
+
+
+async def _entities(workspace: Workspace) -> AsyncIterator[Line]:
+    after, full = "", True
+    while full:
+        page = await workspace.archive.entities(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].key if page else ""
+        living = [held for held in page if held.mentions]
+        ends = await ends_of(workspace, entities=[held.key for held in living])
+        for held in living:
+            yield _entity(held, ends.entity(held.key))
+            yield _alias(held.key, ends.entity(held.key))
+
+
+def _entity(held: HeldEntity, name: str) -> Line:
+    return {
+        "part": "entities", "id": name, "name": held.name, "kind": held.kind,
+        "aliases": list(held.aliases), "names": dict(held.names), "kinds": dict(held.kinds),
+        "stated": dict(held.stated), "mentions": held.mentions, "abouts": held.abouts,
+        "degree": held.degree, "profile": _profile(held.profile, held.progress, held.described),
+        "described": held.described,
+    }  # fmt: skip
+
+
+async def _relations(workspace: Workspace) -> AsyncIterator[Line]:
+    after, full = "", True
+    while full:
+        page = await workspace.archive.relations(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].key if page else ""
+        living = [held for held in page if held.mentions]
+        ends = await ends_of(
+            workspace,
+            entities=[end for held in living for end in (held.source, held.target)],
+            relations=[held.key for held in living],
+        )
+        for held in living:
+            yield _relation(held, ends)
+
+
+def _relation(held: HeldRelation, ends: Ends) -> Line:
+    return {
+        "part": "relations", "id": _shown(ends.relation(held.key)),
+        "ends": sorted((ends.entity(held.source), ends.entity(held.target))),
+        "keywords": list(held.keywords), "tally": dict(held.tally), "weight": held.weight,
+        "mentions": held.mentions, "described": held.described,
+        "profile": _profile(held.profile, held.progress, held.described),
+    }  # fmt: skip
+
+
+def _profile(text: str, progress: Progress, described: int) -> Any:
+    return {"by_model_of": described} if progress.covered else text
+
+
+async def _aliases(workspace: Workspace) -> AsyncIterator[Line]:
+    """As a set: which of an entity's names is its key depends on the order of arrival."""
+    after, full = "", True
+    while full:
+        page = await workspace.archive.aliases(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].key if page else ""
+        ends = await ends_of(workspace, entities=[key for one in page for key, _ in one.entities])
+        for alias in page:
+            for key, _ in alias.entities:
+                if alias.key != key:
+                    yield _alias(alias.key, ends.entity(key))
+
+
+def _alias(key: str, entity: str) -> Line:
+    return {"part": "aliases", "id": f"{key} = {entity}"}
+
+
+def _shown(relation: str) -> str:
+    return relation.replace("\t", " -- ")
+
+
+# --- points --------------------------------------------------------------------------------------
+
+
+async def _points(workspace: Workspace) -> AsyncIterator[Line]:
+    for kind in Kind:
+        after, more = "", True
+        while more:
+            page, after = await workspace.vectors.scroll(kind, after=after, limit=PAGE)
+            more = bool(after)
+            async for line in _points_of(workspace, kind, page):
+                yield line
+
+
+async def _points_of(
+    workspace: Workspace, kind: Kind, page: Sequence[Point]
+) -> AsyncIterator[Line]:
+    keys = [point.ref.key for point in page]
+    names = await _point_names(workspace, kind, keys)
+    written: Sequence[Evidence] = []
+    if kind is not Kind.CHUNK:
+        written = await workspace.graph.evidence([Ref(kind, key) for key in keys], limit=0)
+    by_model = {one.ref.key for one in written if one.covered}
+    owners = await document_labels(workspace, {point.document_id for point in page} - {""})
+    for point in page:
+        owner = {}
+        if kind is Kind.CHUNK:
+            owner = {"document": owners.get(point.document_id, GONE + point.document_id)}
+        made: Line = {"text": "by model"} if point.ref.key in by_model else _vectors(point)
+        name = names.get(point.ref.key, GONE + point.ref.key)
+        yield {"part": "points", "id": f"{kind} {_shown(name)}", **owner, **made}
+
+
+async def _point_names(workspace: Workspace, kind: Kind, keys: Sequence[str]) -> dict[str, str]:
+    """Labels of what the points stand for, as far as it is there."""
+    if kind is Kind.CHUNK:
+        chunks = await workspace.graph.chunks(keys)
+        owners = await document_labels(workspace, {chunk.document_id for chunk in chunks})
+        return {
+            chunk.id: chunk_label(owners.get(chunk.document_id, GONE + chunk.document_id), chunk)
+            for chunk in chunks
+        }
+    if kind is Kind.ENTITY:
+        entities = [one.key for one in await workspace.graph.entities(keys)]
+        ends = await ends_of(workspace, entities=entities)
+        return {key: ends.entity(key) for key in entities}
+    relations = [one.key for one in await workspace.graph.relations(keys)]
+    ends = await ends_of(workspace, relations=relations)
+    return {key: ends.relation(key) for key in relations}
+
+
+def _vectors(point: Point) -> Line:
+    terms = sorted(zip(point.sparse.indices, point.sparse.values, strict=True))
+    text = " ".join(f"{index}:{value:.3f}" for index, value in terms)
+    return {
+        "dense": sketch(point.dense),
+        "terms": len(terms),
+        "sparse": hashlib.sha256(text.encode()).hexdigest()[:32],
+    }
+
+
+def sketch(vector: Vector) -> list[str]:
+    """Rounded sums of every sixteenth number. Noise of the last digits moves none of them (two in a
+    million vectors), another text moves several."""
+    sums = [math.fsum(vector[start::SUMS]) for start in range(min(SUMS, len(vector)))]
+    return [f"{value + 0.0:.1f}".replace("-0.0", "0.0") for value in sums]

@@ -1,0 +1,99 @@
+"""Care for a workspace over HTTP and on the command line."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner, Result
+
+from app.cli import cli
+from app.domain import Scope
+from tests.api.conftest import Site, assert_problem
+
+FINGERPRINT = "/admin/workspaces/{}/fingerprint"
+AMBER = "Amber is a fossil resin. Amber is found at the Baltic Sea by Johanna Weber."
+BASALT = "Basalt is a volcanic rock. Johanna Weber found basalt in Iceland."
+
+
+# --- fingerprint ---------------------------------------------------------------------------------
+
+
+async def test_a_fingerprint_shows_what_is_stored_and_not_how_it_came(site: Site) -> None:
+    empty = (await site.client.get(FINGERPRINT.format("default"))).json()
+    assert empty["workspace"] == "default"
+    assert {part["count"] for part in empty["parts"].values()} == {0}
+    await site.add(AMBER, id="a")
+    one = (await site.client.get(FINGERPRINT.format("default"))).json()
+    assert one["parts"]["documents"]["count"] == 1
+    assert one["parts"]["points"]["count"] > 1
+    await site.add(BASALT, id="b")
+    both = (await site.client.get(FINGERPRINT.format("default"))).json()
+    assert len({empty["fingerprint"], one["fingerprint"], both["fingerprint"]}) == 3
+    await site.client.delete("/documents/b")
+    await site.work()
+    assert (await site.client.get(FINGERPRINT.format("default"))).json() == one
+
+
+async def test_a_dump_is_a_stream_of_records(site: Site) -> None:
+    await site.add(AMBER, id="a")
+    reply = await site.client.get(FINGERPRINT.format("default"), params={"dump": True})
+    assert reply.headers["content-type"].startswith("application/x-ndjson")
+    records = [json.loads(line) for line in reply.text.splitlines()]
+    shown = (await site.client.get(FINGERPRINT.format("default"))).json()["parts"]
+    counts = {name: sum(one["part"] == name for one in records) for name in shown}
+    assert counts == {name: part["count"] for name, part in shown.items()}
+    assert all(one["id"] for one in records)
+
+
+async def test_a_key_of_one_workspace_sees_no_other_fingerprint(site: Site) -> None:
+    headers = await site.key(Scope.ADMIN, "mine")
+    assert (await site.client.get(FINGERPRINT.format("mine"), headers=headers)).status_code == 200
+    reply = await site.client.get(FINGERPRINT.format("yours"), headers=headers)
+    assert_problem(reply, 403, "workspace_forbidden", "yours")
+    reply = await site.client.get(FINGERPRINT.format("a b"), headers=headers)
+    assert_problem(reply, 422, "validation")
+
+
+# --- commands ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _own_data(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in list(os.environ):
+        if name.upper().startswith("HELIOGRAPH_"):
+            monkeypatch.delenv(name)
+    monkeypatch.chdir(tmp_path)
+
+
+def run(*arguments: str) -> Result:
+    return CliRunner().invoke(cli, arguments)
+
+
+@pytest.mark.usefixtures("_own_data")
+def test_the_command_prints_the_hash_and_dumps_the_records(tmp_path: Path) -> None:
+    shown = run("fingerprint", "--workspace", "mine", "--dump", "one.ndjson")
+    assert shown.exit_code == 0, shown.output
+    first, *parts = shown.stdout.splitlines()
+    assert first.endswith("  mine")
+    assert len(first.split()[0]) == 64
+    assert parts
+    assert Path("one.ndjson").read_text() == ""
+    assert run("fingerprint").stdout == ""
+    wrong = run("fingerprint", "--workspace", "a/b")
+    assert (wrong.exit_code, wrong.stderr.count("\n")) == (1, 1)
+
+
+@pytest.mark.usefixtures("_own_data")
+def test_diff_names_what_differs_and_says_so_by_its_status() -> None:
+    record = {"part": "relations", "id": "a -- b", "weight": 5000}
+    Path("one").write_text(json.dumps(record) + "\n")
+    Path("two").write_text(json.dumps({**record, "weight": 6000}) + "\n")
+    assert run("diff", "one", "one").exit_code == 0
+    found = run("diff", "one", "two")
+    assert found.exit_code == 1
+    assert found.stdout == "changed relations a -- b: weight 5000 -> 6000\n"
+    Path("two").write_text("no json")
+    assert "no dump" in run("diff", "one", "two").stderr
