@@ -1,7 +1,9 @@
-"""The arq worker: `arq workers.main.WorkerSettings`, or `python -m workers.main`.
+"""The worker: `python -m workers.main`, or `arq workers.main.WorkerSettings`.
 
 arq only carries step ids. Its time-out, tries and results are not used: a claim in the journal is
-a lease with a heartbeat, and what arq loses or doubles, the sweep and the claim put right.
+a lease with a heartbeat, and what arq loses or doubles, the sweep and the claim put right. The
+first way goes on through a queue server that is away; started by its own command, arq ends then,
+and whoever watches it starts it again.
 """
 
 from __future__ import annotations
@@ -9,24 +11,26 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
 from arq.worker import Worker, func
 
-from app.domain import Ticket
 from app.errors import AppError, Misconfigured
 from app.ports import Services
 from app.settings import Settings, load
 from app.telemetry import configure_logging
 from app.wiring import arq_options, open_services
-from workers.runner import Terms, run_ticket, sweep
+from workers.crew import Crew
+from workers.runner import Terms, sweep
 
 log = logging.getLogger("heliograph.worker")
 
 SWEEP_SECONDS = 10.0  # at most; with a shorter lease a third of it
 RESTART_SECONDS = 1.0
+LEAVE_SECONDS = 5.0  # for steps under way when the process is told to stop
 POLL_SECONDS = 0.05
 # Longer than any job: arq must neither time a step out nor decide when it is delivered again.
 JOB_SECONDS = 7 * 24 * 3600
@@ -34,7 +38,7 @@ JOB_SECONDS = 7 * 24 * 3600
 
 async def run_step(context: dict[str, Any], step_id: str) -> None:
     """The one function that arq calls."""
-    await run_ticket(context["services"], Ticket(step_id, 0), context["terms"])
+    await context["crew"].take(step_id)
 
 
 def arq_settings(settings: Settings) -> dict[str, Any]:
@@ -53,25 +57,23 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker inside this process, over services that are open already; yields its task."""
+    crew = _crew(services, settings)
     sweeper = asyncio.create_task(_sweep_for_ever(services, settings))
-    running = asyncio.create_task(_work_for_ever(services, settings))
+    running = asyncio.create_task(_work_for_ever(crew, settings))
     try:
         yield running
     finally:
         for task in (sweeper, running):
             task.cancel()
         await asyncio.gather(sweeper, running, return_exceptions=True)
+        await crew.leave(LEAVE_SECONDS)
 
 
-async def _work_for_ever(services: Services, settings: Settings) -> None:
-    """arq ends when the queue server is away for a moment. A process of its own is started again by
-    whoever watches it; here nobody would, and the service would go on without a worker."""
+async def _work_for_ever(crew: Crew, settings: Settings) -> None:
+    """arq ends when the queue server is away for a moment; the service would go on without a
+    worker."""
     while True:
-        worker = Worker(
-            **arq_settings(settings),
-            ctx=_context(services, settings),
-            handle_signals=False,
-        )
+        worker = Worker(**arq_settings(settings), ctx={"crew": crew}, handle_signals=False)
         try:
             await worker.async_run()
         except Exception as error:  # arq's, whatever it is: steps never raise
@@ -82,11 +84,8 @@ async def _work_for_ever(services: Services, settings: Settings) -> None:
         await asyncio.sleep(RESTART_SECONDS)
 
 
-def _context(services: Services, settings: Settings) -> dict[str, Any]:
-    return {
-        "services": services,
-        "terms": Terms(lease=settings.lease_seconds, tries=settings.tries),
-    }
+def _crew(services: Services, settings: Settings) -> Crew:
+    return Crew(services, Terms(lease=settings.lease_seconds, tries=settings.tries))
 
 
 async def _sweep_for_ever(services: Services, settings: Settings) -> None:
@@ -104,22 +103,18 @@ async def _sweep_for_ever(services: Services, settings: Settings) -> None:
 # --- a process of its own ------------------------------------------------------------------------
 
 
-async def _start(context: dict[str, Any]) -> None:
-    settings = context["settings"]
-    stack = context["stack"] = AsyncExitStack()
-    services = await stack.enter_async_context(open_services(settings))
-    context |= _context(services, settings)
-    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, settings))
-    log.info("worker.started max_jobs=%d", settings.max_jobs)
+async def main() -> None:
+    """Work until told to stop (Ctrl-C, SIGTERM)."""
+    settings = _settings()
+    stop = asyncio.Event()
+    for sign in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(sign, stop.set)
+    async with open_services(settings) as services, working(services, settings):
+        log.info("worker.started max_jobs=%d", settings.max_jobs)
+        await stop.wait()
 
 
-async def _stop(context: dict[str, Any]) -> None:
-    if sweeper := context.get("sweeper"):
-        sweeper.cancel()
-    await context["stack"].aclose()
-
-
-def _worker_settings() -> type:
+def _settings() -> Settings:
     settings = load()
     if settings.queue_url.startswith("embedded:"):
         raise Misconfigured(
@@ -127,6 +122,30 @@ def _worker_settings() -> type:
             "Redis or Valkey server, or run `make serve` for all in one process."
         )
     configure_logging(settings.log_level, settings.log_format)
+    return settings
+
+
+# --- by arq's own command ------------------------------------------------------------------------
+
+
+async def _start(context: dict[str, Any]) -> None:
+    settings = context["settings"]
+    stack = context["stack"] = AsyncExitStack()
+    services = await stack.enter_async_context(open_services(settings))
+    context["crew"] = _crew(services, settings)
+    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, settings))
+    log.info("worker.started max_jobs=%d", settings.max_jobs)
+
+
+async def _stop(context: dict[str, Any]) -> None:
+    if sweeper := context.get("sweeper"):
+        sweeper.cancel()
+        await context["crew"].leave(LEAVE_SECONDS)
+    await context["stack"].aclose()
+
+
+def _worker_settings() -> type:
+    settings = _settings()
     options = {
         **arq_settings(settings),
         "ctx": {"settings": settings},
@@ -144,12 +163,7 @@ def __getattr__(name: str) -> Any:
 
 
 if __name__ == "__main__":
-    from arq.worker import run_worker
-    from redis.exceptions import RedisError
-
     try:
-        run_worker(_worker_settings())
-    except AppError as error:
+        asyncio.run(main())
+    except AppError as error:  # a server is away; whoever watches us starts us again
         raise SystemExit(f"heliograph: {error.detail}") from None
-    except (RedisError, OSError) as error:  # from arq itself; whoever watches us starts us again
-        raise SystemExit(f"heliograph: The queue server is away: {error}") from None

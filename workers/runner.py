@@ -11,7 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain import Failure, Opened, State, Step, Ticket
@@ -32,11 +32,16 @@ class Terms:
     tries: int = 8
 
 
-async def run_ticket(services: Services, ticket: Ticket, terms: Terms) -> None:
-    """Carry out a step and whatever opens behind it for this worker."""
+async def run_ticket(
+    services: Services, ticket: Ticket, terms: Terms, *, leaving: Callable[[], bool] = lambda: False
+) -> None:
+    """Carry out a step and whatever opens behind it for this worker; no further once it leaves."""
     step = await services.journal.claim(ticket.step_id, lease=terms.lease, tries=terms.tries)
     while step is not None:
         step = await _run_step(services, step, terms)
+        if step is not None and leaving():
+            await _give_back(services, step)
+            return
 
 
 async def sweep(services: Services, *, limit: int = 1000) -> int:
@@ -62,8 +67,7 @@ async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None
         await _retry_or_fail(services, step, error, terms)
         return None
     except asyncio.CancelledError:  # the worker is stopping: give the step back, uncounted
-        with contextlib.suppress(AppError):
-            await asyncio.shield(services.journal.release(step, delay=0))
+        await asyncio.shield(_give_back(services, step))
         raise
     except Exception as error:  # a bug: show it on the job, do not run it again
         log.exception("step.bug step=%s workspace=%s", step.id, step.workspace)
@@ -130,6 +134,16 @@ async def _retry_or_fail(services: Services, step: Step, error: AppError, terms:
         return
     if ticket is not None:
         await _send(services, [ticket], delay=delay)
+
+
+async def _give_back(services: Services, step: Step) -> None:
+    try:
+        ticket = await services.journal.release(step, delay=0)
+    except AppError as away:  # the lease runs out
+        log.warning("step.unreleased step=%s code=%s", step.id, away.code)
+        return
+    if ticket is not None:
+        await _send(services, [ticket])
 
 
 async def _fail(
