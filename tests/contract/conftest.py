@@ -6,7 +6,7 @@ used, so that one server serves all of them.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,7 +16,8 @@ import pytest
 
 from app.domain import Extraction, Kind, Mark, Plan, Profile, Ref, Revision
 from app.names import key as normal_key
-from app.ports import Archive, Documents, GraphStore, Journal, Keyring
+from app.ports import Archive, Documents, GraphStore, Journal, Keyring, Names
+from app.resolution.settlement import Resolved, Reviewed, Settlement
 from migrations import migrate
 from tests import make
 from tests.servers import Server
@@ -29,6 +30,7 @@ class Stores:
     documents: Callable[[str], Documents]
     graph: Callable[[str], GraphStore]
     archive: Callable[[str], Archive]
+    names: Callable[[str], Names]
     journal: Journal
     keyring: Keyring
     ping: Callable[[], Any]
@@ -48,6 +50,7 @@ async def open_stores(
                 documents=lambda workspace: sqlite.SqliteDocuments(database, workspace),
                 graph=lambda workspace: sqlite.SqliteGraph(database, workspace),
                 archive=lambda workspace: sqlite.SqliteArchive(database, workspace),
+                names=lambda workspace: sqlite.SqliteNames(database, workspace),
                 journal=sqlite.SqliteJournal(database),
                 keyring=sqlite.SqliteKeyring(database),
                 ping=database.ping,
@@ -62,6 +65,7 @@ async def open_stores(
             documents=lambda workspace: neo4j.Neo4jDocuments(database, workspace),
             graph=lambda workspace: neo4j.Neo4jGraph(database, workspace),
             archive=lambda workspace: neo4j.Neo4jArchive(database, workspace),
+            names=lambda workspace: neo4j.Neo4jNames(database, workspace),
             journal=neo4j.Neo4jJournal(database),
             keyring=neo4j.Neo4jKeyring(database),
             ping=database.ping,
@@ -119,6 +123,11 @@ class Library:
     name: str
     documents: Documents
     graph: GraphStore
+    names: Names
+
+    @classmethod
+    def of(cls, stores: Stores, name: str) -> Library:
+        return cls(name, stores.documents(name), stores.graph(name), stores.names(name))
 
     async def open(self, document_id: str = "d", revision: Revision | None = None) -> str:
         """Submit a revision; returns the job's id."""
@@ -162,6 +171,37 @@ class Library:
         job_id = await self.reopen(document_id, Plan.DELETE)
         await self.graph.retract(document_id, await self.graph.retired(document_id, job_id))
         await self.documents.remove(document_id, job_id)
+
+    async def settle(
+        self, placed: Mapping[str, str] | None = None, *, version: int | None = None,
+        apart: Mapping[str, Mapping[str, str]] | None = None,
+        blocks: Mapping[str, Sequence[str]] | None = None,
+        pairs: Sequence[Reviewed] = (), reopen: Sequence[str] = (),
+    ) -> bool:  # fmt: skip
+        """Settle all open names: name -> entity, name -> scope -> form, name -> blocks."""
+        opened = await self.names.opened(limit=10_000)
+        return await self.names.settle(
+            Settlement(
+                version=await self.names.version() if version is None else version,
+                resolved=[
+                    Resolved(
+                        one.key, one.revision, tuple((blocks or {}).get(one.key, ())),
+                        (apart or {}).get(one.key, {}),
+                    )
+                    for one in opened
+                    if one.mentions
+                ],
+                gone=[one.key for one in opened if not one.mentions],
+                pairs=pairs, placed=placed or {}, reopen=reopen,
+            )
+        )  # fmt: skip
+
+    async def move(self, job_id: str = "mover", *, limit: int = 2) -> int:
+        """Move all that is to be moved; how many chunks were looked at."""
+        looked = 0
+        while chunks := await self.names.move(job_id, limit=limit):
+            looked += chunks
+        return looked
 
     async def forget_the_gone(self) -> None:
         await self.graph.forget([one.ref for one in await self.graph.unindexed() if one.gone])
@@ -228,11 +268,10 @@ class Library:
 
 @pytest.fixture
 def library(stores: Stores, workspace: str) -> Library:
-    return Library(workspace, stores.documents(workspace), stores.graph(workspace))
+    return Library.of(stores, workspace)
 
 
 @pytest.fixture
 def neighbour(stores: Stores) -> Library:
     """Another workspace in the same stores."""
-    name = make.name()
-    return Library(name, stores.documents(name), stores.graph(name))
+    return Library.of(stores, make.name())

@@ -15,7 +15,7 @@ import app.stores.neo4j
 import migrations
 from app.domain import Extraction, Kind
 from app.errors import Invalid, Misconfigured, Unavailable
-from app.stores.neo4j import Neo4jDocuments, Neo4jGraph
+from app.stores.neo4j import Neo4jDocuments, Neo4jGraph, Neo4jNames
 from app.stores.neo4j.database import SCHEMA_VERSION, Database, connect, open_database
 from app.stores.neo4j.pieces import by_document, in_order
 from app.stores.neo4j.walk import HEAVIEST
@@ -47,14 +47,18 @@ async def database(neo4j: Server) -> AsyncIterator[Database]:
 
 @pytest.fixture
 def library(database: Database) -> Library:
-    name = make.name()
-    return Library(name, Neo4jDocuments(database, name), Neo4jGraph(database, name))
+    return shelves(database, make.name())
 
 
 @pytest.fixture
 def neighbour(database: Database) -> Library:
-    name = make.name()
-    return Library(name, Neo4jDocuments(database, name), Neo4jGraph(database, name))
+    return shelves(database, make.name())
+
+
+def shelves(database: Database, name: str) -> Library:
+    return Library(
+        name, Neo4jDocuments(database, name), Neo4jGraph(database, name), Neo4jNames(database, name)
+    )  # fmt: skip
 
 
 # --- opening -------------------------------------------------------------------------------------
@@ -314,11 +318,16 @@ async def test_every_node_has_its_workspace_and_none_is_left_of_a_deleted_docume
         "MATCH (n) WHERE n.workspace IS NULL RETURN DISTINCT labels(n) AS labels"
     )
     assert {row["labels"][0] for row in nameless} <= {"Migration", "SchemaLock", "ApiKey"}
+    await library.settle({"radium": "curie"}, blocks={"curie": ["c"], "radium": ["r"]})
+    await library.move()
     await library.delete("d")
     await library.forget_the_gone()
+    await library.settle()
+    await library.move()
+    await library.names.tidy("mover")
     left = await database.read(
         "MATCH (n) WHERE n.workspace = $workspace RETURN DISTINCT labels(n) AS labels",
         workspace=library.name,
     )
     # jobs stay readable, and so do steps of the one that is still open here
-    assert {row["labels"][0] for row in left} == {"Job", "Step", "Total"}
+    assert {row["labels"][0] for row in left} == {"Job", "Step", "Total", "Settlement"}

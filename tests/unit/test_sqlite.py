@@ -18,6 +18,7 @@ from app.stores.sqlite import (
     SqliteDatabase,
     SqliteDocuments,
     SqliteGraph,
+    SqliteNames,
     SqliteJournal,
     SqliteKeyring,
 )
@@ -48,7 +49,10 @@ async def opened(path: Path, now: float | None = None) -> AsyncIterator[SqliteDa
 
 
 def library_of(database: SqliteDatabase, name: str = "w") -> Library:
-    return Library(name, SqliteDocuments(database, name), SqliteGraph(database, name))
+    return Library(
+        name, SqliteDocuments(database, name), SqliteGraph(database, name),
+        SqliteNames(database, name),
+    )  # fmt: skip
 
 
 async def use_everything(database: SqliteDatabase) -> None:

@@ -6,6 +6,7 @@ from app.stores.neo4j.documents import Neo4jDocuments
 from app.stores.neo4j.graph import Neo4jGraph
 from app.stores.neo4j.journal import Neo4jJournal
 from app.stores.neo4j.keyring import Neo4jKeyring
+from app.stores.neo4j.names import Neo4jNames
 
 __all__ = [
     "Database",
@@ -14,5 +15,6 @@ __all__ = [
     "Neo4jGraph",
     "Neo4jJournal",
     "Neo4jKeyring",
+    "Neo4jNames",
     "open_database",
 ]

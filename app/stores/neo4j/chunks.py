@@ -154,19 +154,18 @@ class Neo4jChunks:
                 SET c.locked = true
                 WITH c WHERE c.document_id = $document AND c.job_id = $job
                     AND NOT c.gone AND NOT c.folded AND c.extraction IS NOT NULL
-                RETURN c.id AS id, c.extraction AS extraction, c.live AS live
+                RETURN c.id AS id, c.document_id AS document_id, c.extraction AS extraction,
+                    c.live AS live
                 """,
                 workspace=self._workspace, document=document_id, job=job_id,
                 ids=sorted(set(ids)),
             )  # fmt: skip
             if not chunks:
                 return
-            change = Change()
+            change = await told_by(tx, self._workspace, chunks)
             # Visible ones were read again: what they said before goes.
             if again := [chunk["id"] for chunk in chunks if chunk["live"]]:
                 change.taken = await told_before(tx, self._workspace, again)
-            for chunk in chunks:
-                change.added += told_by(chunk["id"], document_id, chunk["extraction"])
             await apply(tx, self._workspace, change)
             await tx.run(
                 """

@@ -31,15 +31,19 @@ from app.stores.refusals import check_schema, lone_surrogate
 
 log = logging.getLogger("heliograph.neo4j")
 
-SCHEMA_VERSION = 1  # number of the newest file in migrations/neo4j
+SCHEMA_VERSION = 2  # number of the newest file in migrations/neo4j
 TIMEOUT = 60.0  # seconds that a transaction may take on the server
 RETRY_SECONDS = 30.0  # how long the driver repeats a transaction after transient errors
 VANISHED = "Neo.ClientError.Statement.EntityNotFound"
-VANISHED_TRIES = 8
+TRIES = 8  # of a transaction that met with another one
 NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 T = TypeVar("T")
 Row = dict[str, Any]  # what the driver returns is untyped; `rows` turns it into domain types
+
+
+class Again(Exception):
+    """What a transaction has read was changed before it held its locks: it is to run anew."""
 
 
 class Transaction:
@@ -69,17 +73,20 @@ class Database:
         return await self._execute(query, parameters, RoutingControl.WRITE)
 
     async def transaction(self, work: Callable[[Transaction], Awaitable[T]]) -> T:
-        """`work` may run several times: it must not change anything but the database."""
+        """`work` may run several times: it must not change anything but the database. It raises
+        `Again` to be undone and run anew."""
 
         @unit_of_work(timeout=TIMEOUT)
         async def run(inner: AsyncManagedTransaction) -> T:
             return await work(Transaction(inner))
 
         with _translated():
-            for attempt in range(1, VANISHED_TRIES + 1):
+            for attempt in range(1, TRIES + 1):
                 try:
                     async with self._driver.session(database=self._name) as session:
                         return await session.execute_write(run)
+                except Again as met:
+                    await _again(attempt, met)
                 except ClientError as error:
                     await _again_if_vanished(error, attempt)
         raise AssertionError("the last try returns or raises")
@@ -94,7 +101,7 @@ class Database:
         self, query: LiteralString, parameters: dict[str, object], routing: RoutingControl
     ) -> list[Row]:
         with _translated():
-            for attempt in range(1, VANISHED_TRIES + 1):
+            for attempt in range(1, TRIES + 1):
                 try:
                     return await self._driver.execute_query(
                         Query(query, timeout=TIMEOUT), parameters,
@@ -146,8 +153,14 @@ async def _data(result: AsyncResult) -> list[Row]:
 async def _again_if_vanished(error: ClientError, attempt: int) -> None:
     """A node found by a statement may be deleted before the statement gets its lock. The server
     calls that the client's error; run again, it is just not found."""
-    if error.code != VANISHED or attempt == VANISHED_TRIES:
+    if error.code != VANISHED:
         raise error
+    await _again(attempt, error)
+
+
+async def _again(attempt: int, met: Exception) -> None:
+    if attempt == TRIES:
+        raise Unavailable("Neo4j is busy: others kept changing the same records.") from met
     log.info("transaction.again attempt=%d", attempt)
     await asyncio.sleep(0.01 * attempt)
 

@@ -280,6 +280,10 @@ class Neo4jDocuments:
                         AND c.position IS NOT NULL AND NOT c.gone
                     DETACH DELETE c
                 }
+                CALL () {
+                    MATCH (p:Placement {workspace: $workspace, document_id: $id}) DELETE p
+                }
+                CALL () { MATCH (m:Move {workspace: $workspace, document_id: $id}) DELETE m }
                 DETACH DELETE d
                 """,
                 workspace=self._workspace, id=document_id, part=part_of(document_id),

@@ -9,9 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from app.domain import relation_ends
-from app.folding import AssertionRow, MentionRow, alias_keys, collate
-from app.stores.neo4j.database import Row, Transaction
+from app.domain import Placement, relation_ends
+from app.folding import (
+    AssertionRow,
+    MentionRow,
+    Places,
+    Surface,
+    alias_keys,
+    collate,
+    name_keys,
+    surfaces_json,
+    surfaces_of,
+)
+from app.stores.neo4j.database import Again, Row, Transaction
+from app.stores.neo4j.placements import count_names, placements_of
 from app.stores.neo4j.tallies import (
     EntityTotal,
     RelationTotal,
@@ -36,20 +47,32 @@ class Told:
 
 @dataclass(slots=True)
 class Change:
-    """What a transaction adds and takes, and how many live entities and relations that makes."""
+    """What a transaction adds and takes, and how many live entities and relations that makes.
+    `placements` are those of `names` that the added rows follow."""
 
     added: list[Told] = field(default_factory=list)
     taken: list[Told] = field(default_factory=list)
+    names: set[str] = field(default_factory=set)
+    placements: set[Placement] = field(default_factory=set)
     entities: int = 0
     relations: int = 0
 
 
-def told_by(chunk_id: str, document_id: str, extraction: str) -> list[Told]:
-    mentions, assertions = collate(extraction_of(extraction))
-    return [
-        *(Told(chunk_id, document_id, row, tuple(alias_keys(row))) for row in mentions),
-        *(Told(chunk_id, document_id, row) for row in assertions),
-    ]
+async def told_by(tx: Transaction, workspace: str, chunks: Sequence[Row]) -> Change:
+    """What the chunks' extractions say. Rows have id, document_id and extraction."""
+    read = [(chunk, extraction_of(chunk["extraction"])) for chunk in chunks]
+    names = {key for _, extraction in read for key in name_keys(extraction)}
+    placements = await placements_of(tx, workspace, names)
+    places = Places(placements)
+    change = Change(names=names, placements=placements)
+    for chunk, extraction in read:
+        document_id = chunk["document_id"]
+        mentions, assertions = collate(extraction, places, document_id)
+        for mention in mentions:
+            aliases = tuple(alias_keys(mention))
+            change.added.append(Told(chunk["id"], document_id, mention, aliases))
+        change.added += [Told(chunk["id"], document_id, row) for row in assertions]
+    return change
 
 
 async def told_before(tx: Transaction, workspace: str, ids: Sequence[str]) -> list[Told]:
@@ -70,9 +93,14 @@ async def told_before(tx: Transaction, workspace: str, ids: Sequence[str]) -> li
 
 
 async def apply(tx: Transaction, workspace: str, change: Change) -> None:
-    """Seven statements at most, whatever the size of the change."""
+    """Ten statements at most, whatever the size of the change. Raises `Again` if names mean other
+    entities by the time that these are locked. Who changes what a name means holds the entities
+    that have and get its evidence: either this sees the change, or that finds the evidence."""
     told = [*change.taken, *change.added]
     entities = await lock_entities(tx, workspace, {t.row.key for t in told if _mentions(t)})
+    if change.names and await placements_of(tx, workspace, change.names) != change.placements:
+        raise Again
+    await count_names(tx, workspace, _surfaces(change.taken), _surfaces(change.added))
     keys = sorted({t.row.key for t in told if not _mentions(t)})
     relations = await lock_relations(tx, workspace, keys) if keys else {}
     was = [_living(entities), _living(relations)]
@@ -99,14 +127,19 @@ def _mentions(told: Told) -> bool:
     return isinstance(told.row, MentionRow)
 
 
+def _surfaces(told: Sequence[Told]) -> list[Surface]:
+    return [its for one in told if isinstance(one.row, MentionRow) for its in one.row.surfaces]
+
+
 def _living(counted: dict[str, EntityTotal] | dict[str, RelationTotal]) -> int:
     return sum(one.mentions > 0 for one in counted.values())
 
 
 def _mention_of(m: Row) -> Told:
     row = MentionRow(
-        m["entity"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m
-    )
+        m["entity"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m,
+        surfaces_of(m.get("surfaces", "[]")),  # evidence from before names were counted has none
+    )  # fmt: skip
     return Told(m["chunk"], m["document"], row, tuple(m["alias_keys"]))
 
 
@@ -162,6 +195,8 @@ def _mention_row(told: Told) -> Row:
         "description": row.description,
         "aliases": list(row.aliases),
         "alias_keys": list(told.aliases),
+        "names": sorted({surface.key for surface in row.surfaces}),
+        "surfaces": surfaces_json(row),
         "described": told.chunk_id if row.description else None,
         "about": told.chunk_id if row.about else None,
     }

@@ -7,6 +7,7 @@ what is read afterwards is what the last holder left.
 from __future__ import annotations
 
 from dataclasses import asdict
+from typing import LiteralString
 
 from app.domain import FIRST_STAGE, Failure, Job, State, Status
 from app.stores.neo4j.database import Transaction
@@ -32,29 +33,56 @@ async def open_job(tx: Transaction, workspace: str, job: Job) -> None:
         workspace=workspace, document=job.document_id, error=error_properties(REPLACED),
     )  # fmt: skip
     await tx.run(
-        """
-        MATCH (d:Document {workspace: $workspace, id: $document})
-        OPTIONAL MATCH (old:Job {id: d.job_id}) WHERE old.id <> $id
+        f"""
+        MATCH (d:Document {{workspace: $workspace, id: $document}})
+        OPTIONAL MATCH (old:Job {{id: d.job_id}}) WHERE old.id <> $id
         REMOVE old.latest_of
         SET d.job_id = $id
-        WITH d, datetime.realtime() AS now
-        CREATE (d)-[:HAS_JOB]->(j:Job {
-            name: $plan, id: $id, workspace: $workspace, plan: $plan, document_id: $document,
-            latest_of: $document, state: 'queued', status: $status, stage: $stage,
-            done: 0, total: 0, attempts: 0,
+        CREATE (d)-[:HAS_JOB]->(j:Job {{id: $id}})
+        {_BEGIN}
+        SET j.latest_of = $document
+        """,
+        **_beginning(workspace, job),
+    )
+
+
+async def insert_job(tx: Transaction, workspace: str, job: Job) -> None:
+    """A job of the workspace, with its first step: it gives no document its status. One that is
+    there already stays as it is."""
+    await tx.run(
+        f"""
+        MERGE (j:Job {{id: $id}}) ON CREATE SET j.fresh = true
+        WITH j WHERE j.fresh
+        REMOVE j.fresh
+        {_BEGIN}
+        """,
+        **_beginning(workspace, job),
+    )
+
+
+# Of a job `j` that has nothing but its id.
+_BEGIN: LiteralString = """
+        WITH j, datetime.realtime() AS now
+        SET j += {
+            name: $plan, workspace: $workspace, plan: $plan, document_id: $document,
+            state: 'queued', status: $status, stage: $stage, done: 0, total: 0, attempts: 0,
             created_at: timestamp(), updated_at: timestamp(),
             order: (now.epochSeconds * 1000000 + now.microsecond) * 1000
                 + toInteger(rand() * 1000)
-        })
+        }
         CREATE (j)-[:HAS_STEP]->(:Step {
             name: $stage, id: $id + '.' + $stage + '.0', workspace: $workspace, stage: $stage,
             shard: [], claims: 0, tries: 0, leased: false,
             ready_at: timestamp(), overdue_at: timestamp() + $grace
         })
-        """,
-        workspace=workspace, document=job.document_id, id=job.id, plan=job.plan,
-        status=job.status, stage=FIRST_STAGE[job.plan], grace=GRACE_MS,
-    )  # fmt: skip
+        """
+
+
+def _beginning(workspace: str, job: Job) -> dict[str, object]:
+    return {
+        "workspace": workspace, "document": job.document_id, "id": job.id, "plan": job.plan,
+        "status": job.status, "stage": FIRST_STAGE[job.plan], "grace": GRACE_MS,
+    }  # fmt: skip
 
 
 async def close_job(

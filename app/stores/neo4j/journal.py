@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.stores.neo4j.database import Database, Row, Transaction
-from app.stores.neo4j.jobs import GRACE_MS, close_job
+from app.stores.neo4j.jobs import GRACE_MS, close_job, insert_job
 from app.stores.neo4j.rows import job_of
 from app.stores.records import worker_lost
 from app.stores.refusals import no_job
@@ -125,6 +125,9 @@ class Neo4jJournal:
             await self.close(j["workspace"], j["id"], State.FAILED, lost)
             return None
         return replace(_step(s["id"], j, s["stage"], s["shard"], s["claims"]), tries=s["tries"])
+
+    async def open(self, job: Job) -> None:
+        await self._database.transaction(lambda tx: insert_job(tx, job.workspace, job))
 
     async def renew(self, step: Step, *, lease: float) -> bool:
         rows = await self._database.write(
