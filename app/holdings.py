@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.domain import Chunk, Extraction
+from app.domain import Chunk, Extraction, Placement
 from app.folding import AssertionRow, MentionRow, Tally
 
 
@@ -96,3 +96,11 @@ class HeldAlias:
 
     key: str
     entities: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldPlacement:
+    """Where a name belongs, and whether somebody said so rather than the resolution."""
+
+    placement: Placement
+    by_hand: bool

@@ -32,8 +32,10 @@ def chunk_label(document: str, chunk: Chunk) -> str:
 
 
 async def entity_labels(workspace: Workspace, keys: Collection[str]) -> dict[str, str]:
-    """The smallest of the normal keys that mentions name the entity by."""
-    return {key: key for key in keys}
+    """The smallest of the names that mean the entity as a whole: which of them is its key depends
+    on what came first."""
+    members = await workspace.names.members(list(keys))
+    return {key: min([key, *members.get(key, ())]) for key in keys}
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.domain import Document, Evidence, Extraction, Kind, Point, Ref, Revision, Vector
+from app.domain import Document, Evidence, Extraction, Kind, Placement, Point, Ref, Revision, Vector
+from app.folding import document_scope
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
 from app.ports import Workspace
 from app.upkeep.labels import Ends, chunk_label, document_label, document_labels, ends_of
@@ -25,7 +26,7 @@ Line = Mapping[str, Any]  # a record as plain JSON: "part", "id" and its fields
 
 async def lines(workspace: Workspace) -> AsyncIterator[Line]:
     """All that counts of the workspace, with a page of records in memory."""
-    for read in (_documents, _chunks, _entities, _relations, _aliases, _points):
+    for read in (_documents, _chunks, _entities, _relations, _aliases, _rulings, _points):
         async for line in read(workspace):
             yield line
 
@@ -112,7 +113,7 @@ async def _evidence(workspace: Workspace, names: Mapping[str, str]) -> AsyncIter
         yield {
             "part": "mentions", "id": f"{entity} in {names[mention.chunk_id]}", "name": row.name,
             "kind": row.kind, "description": row.description, "aliases": list(row.aliases),
-            "about": row.about, "keys": sorted({entity, row.key, *mention.alias_keys}),
+            "about": row.about, "surfaces": [list(one) for one in row.surfaces],
         }  # fmt: skip
     for assertion in assertions:
         stated = assertion.row
@@ -193,6 +194,38 @@ async def _aliases(workspace: Workspace) -> AsyncIterator[Line]:
             for key, _ in alias.entities:
                 if alias.key != key:
                     yield _alias(alias.key, ends.entity(key))
+
+
+async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
+    """What people said of names; a model's word is of its own making."""
+    after, full = "", True
+    while full:
+        page = await workspace.archive.rulings(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        for ruling in page:
+            after = f"{ruling.one}\t{ruling.other}\t{ruling.by}"
+            if ruling.by == "user":
+                pair = f"{ruling.one} / {ruling.other}"
+                yield {"part": "rulings", "id": pair, "same": ruling.same, "note": ruling.note}
+    after, full = "", True
+    while full:
+        placed = await workspace.names.placed(after=after, limit=PAGE)
+        full = len(placed) == PAGE
+        for one in placed:
+            after = f"{one.key}\t{one.scope}"
+            yield await _placement(workspace, one)
+
+
+async def _placement(workspace: Workspace, placement: Placement) -> Line:
+    document_id = placement.scope.removeprefix(document_scope(""))
+    owners = await document_labels(workspace, [document_id])
+    ends = await ends_of(workspace, entities=[placement.entity] if placement.entity else [])
+    return {
+        "part": "rulings",
+        "id": f"{placement.key} in {owners.get(document_id, GONE + document_id)}",
+        "entity": ends.entity(placement.entity) if placement.entity else "",
+        "name": placement.name,
+    }
 
 
 def _alias(key: str, entity: str) -> Line:

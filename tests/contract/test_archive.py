@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 
-from app.domain import Extraction, Kind, Options, Point, Ref, Revision, State
+from app.domain import Extraction, Kind, Options, Point, Ref, Revision, Ruling, State
 from app.ports import Journal, VectorStore, Workspace
+from app.resolution.settlement import Settlement
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.qdrant import QdrantEngine, QdrantVectors
 from app.upkeep.difference import difference
@@ -84,9 +85,10 @@ def shelf_of(stores: Stores, vectors: VectorStore, name: str) -> Shelf:
     bound = {
         "name": name, "documents": stores.documents(name), "graph": stores.graph(name),
         "vectors": vectors, "blobs": blobs, "options": Options(), "archive": stores.archive(name),
+        "names": stores.names(name),
     }  # fmt: skip
     workspace = Workspace(**bound)  # type: ignore[arg-type]  # of as many types as fields
-    return Shelf(Library(name, workspace.documents, workspace.graph), workspace, stores.journal)
+    return Shelf(Library.of(stores, name), workspace, stores.journal)
 
 
 @pytest.fixture(scope="session")
@@ -145,6 +147,9 @@ async def test_the_order_of_arrival_does_not_show(shelf: Shelf, another: Shelf) 
     for name, told in (("other", OTHER), ("nobel", NOBEL), ("curie", CURIE)):
         await another.add(name, told, settled=False)
     await another.settle()
+    ruling = Ruling("marie curie", "nobel prize", False, "user", "not one thing", 1.0)
+    await shelf.workspace.names.rule([ruling])
+    await another.workspace.names.rule([ruling._replace(at=2.0)])
     await assert_equal(shelf, another)
     parts = (await fingerprint(shelf.workspace)).parts
     assert all(part.count for part in parts.values())
@@ -165,6 +170,33 @@ async def test_a_replaced_version_does_not_show(shelf: Shelf, another: Shelf) ->
     await another.add("curie", OTHER, revision="other")
     await another.add("curie", {"k1": CURIE["c1"]})
     await assert_equal(shelf, another)
+
+
+async def test_which_of_its_names_is_an_entity_s_key_does_not_show(
+    shelf: Shelf, another: Shelf
+) -> None:
+    told = {"s1": make.extraction(
+        make.entity("Madame Curie", "a teacher"), make.entity("Laboratory", "a room"),
+        make.relation("Madame Curie", "Laboratory", "she worked there"),
+    )}  # fmt: skip
+    for one, key in ((shelf, "marie curie"), (another, "madame curie")):
+        for name, said in (("curie", CURIE), ("other", told)):
+            await one.add(name, said, settled=False)
+        placed = {"marie curie": key, "madame curie": key}
+        await one.library.settle(placed)
+        await one.library.move()
+        await one.settle()
+        [entity] = await one.workspace.graph.entities(list(placed))
+        assert entity.key == key
+    await assert_equal(shelf, another)
+    parts = (await fingerprint(shelf.workspace)).parts
+    await another.library.settle()
+    await another.workspace.names.settle(
+        Settlement(await another.workspace.names.version(), placed={"marie curie": "marie curie"})
+    )
+    await another.library.move()
+    await another.settle()
+    assert (await fingerprint(another.workspace)).parts["mentions"] != parts["mentions"]
 
 
 async def test_a_cancelled_replacement_does_not_show(shelf: Shelf, another: Shelf) -> None:

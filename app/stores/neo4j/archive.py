@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from app.folding import AssertionRow, MentionRow
+from app.domain import Placement, Ruling
+from app.folding import AssertionRow, MentionRow, surfaces_of
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldPlacement,
     HeldRelation,
     Progress,
 )
@@ -48,6 +50,45 @@ class Neo4jArchive:
             )
             for row in rows
         ]  # fmt: skip
+
+    async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
+        one, other, author = after.split("\t") if after else ("", "", "")
+        rows = await self._database.read(
+            """
+            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, one, other, author)
+            WHERE r.workspace = $workspace AND r.one >= $one AND r.other IS NOT NULL
+                AND r.author IS NOT NULL
+                AND (r.one > $one OR r.other > $other OR (r.other = $other AND r.author > $author))
+            WITH r ORDER BY r.workspace, r.one, r.other, r.author LIMIT $limit
+            RETURN properties(r) AS r ORDER BY r.one, r.other, r.author
+            """,
+            workspace=self._workspace, one=one, other=other, author=author, limit=limit,
+        )  # fmt: skip
+        return [
+            Ruling(r["one"], r["other"], r["same"], r["author"], r["note"], r["at"])
+            for r in (row["r"] for row in rows)
+        ]
+
+    async def placements(self, *, after: str = "", limit: int) -> list[HeldPlacement]:
+        key, _, scope = after.partition("\t")
+        rows = await self._database.read(
+            """
+            MATCH (p:Placement) USING INDEX p:Placement(workspace, key, scope)
+            WHERE p.workspace = $workspace AND p.key >= $key AND p.scope IS NOT NULL
+                AND (p.key > $key OR p.scope > $scope)
+            WITH p ORDER BY p.workspace, p.key, p.scope LIMIT $limit
+            RETURN p.key AS key, p.scope AS scope, p.entity AS entity, p.shown AS shown,
+                p.by_hand IS NOT NULL AS by_hand
+            ORDER BY key, scope
+            """,
+            workspace=self._workspace, key=key, scope=scope, limit=limit,
+        )  # fmt: skip
+        return [
+            HeldPlacement(
+                Placement(row["key"], row["scope"], row["entity"], row["shown"]), row["by_hand"]
+            )
+            for row in rows
+        ]
 
     async def evidence(
         self, chunk_ids: Sequence[str]
@@ -129,8 +170,9 @@ def _progress_of(row: Row) -> Progress:
 
 def _mention_of(m: Row) -> HeldMention:
     row = MentionRow(
-        m["key"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m
-    )
+        m["key"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m,
+        surfaces_of(m.get("surfaces", "[]")),
+    )  # fmt: skip
     return HeldMention(m["chunk"], m["document"], row, tuple(m["alias_keys"]))
 
 

@@ -7,13 +7,15 @@ from collections.abc import Sequence
 from itertools import groupby
 from sqlite3 import Connection, Row
 
-from app.folding import AssertionRow, MentionRow
+from app.domain import Placement, Ruling
+from app.folding import AssertionRow, MentionRow, surfaces_of
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldPlacement,
     HeldRelation,
     Progress,
 )
@@ -46,6 +48,37 @@ class SqliteArchive:
             )
             for row in rows
         ]  # fmt: skip
+
+    async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
+        one, other, author = after.split("\t") if after else ("", "", "")
+        rows = await self._database.rows(
+            "select one, other, same, author, note, at from rulings"
+            " where workspace = :workspace and (one, other, author) > (:one, :other, :author)"
+            " order by one, other, author limit :limit",
+            {**self._page("", limit), "one": one, "other": other, "author": author},
+        )
+        return [
+            Ruling(
+                row["one"], row["other"], bool(row["same"]), row["author"], row["note"], row["at"]
+            )
+            for row in rows
+        ]  # fmt: skip
+
+    async def placements(self, *, after: str = "", limit: int) -> list[HeldPlacement]:
+        key, _, scope = after.partition("\t")
+        rows = await self._database.rows(
+            "select key, scope, entity, name, by_hand from placements"
+            " where workspace = :workspace and (key, scope) > (:key, :scope)"
+            " order by key, scope limit :limit",
+            {**self._page(after, limit), "key": key, "scope": scope},
+        )
+        return [
+            HeldPlacement(
+                Placement(row["key"], row["scope"], row["entity"], row["name"]),
+                bool(row["by_hand"]),
+            )
+            for row in rows
+        ]
 
     async def evidence(
         self, chunk_ids: Sequence[str]
@@ -117,7 +150,7 @@ class SqliteArchive:
 
 _MENTIONS = """
     select m.chunk_id, m.document_id, e.key, m.name, m.kind, m.description, m.aliases,
-        m.alias_keys, m.about
+        m.alias_keys, m.about, m.surfaces
     from json_each(:ids) i cross join chunks c cross join mentions m cross join entities e
     where c.workspace = :workspace and c.id = i.value and m.chunk = c.seq and e.seq = m.entity
     order by m.chunk_id, e.key
@@ -134,7 +167,7 @@ _ASSERTIONS = """
 def _mention_of(row: Row) -> HeldMention:
     mention = MentionRow(
         row["key"], row["name"], row["kind"], row["description"],
-        tuple(json.loads(row["aliases"])), bool(row["about"]),
+        tuple(json.loads(row["aliases"])), bool(row["about"]), surfaces_of(row["surfaces"]),
     )  # fmt: skip
     keys = tuple(json.loads(row["alias_keys"]))
     return HeldMention(row["chunk_id"], row["document_id"], mention, keys)
