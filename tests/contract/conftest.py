@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from app.domain import Extraction, Kind, Mark, Plan, Profile, Ref, Revision
+from app.domain import Extraction, Kind, KnownName, Mark, Plan, Profile, Ref, Revision
 from app.names import key as normal_key
 from app.ports import Archive, Documents, GraphStore, Journal, Keyring, Names
 from app.resolution.settlement import Resolved, Reviewed, Settlement
@@ -184,10 +184,7 @@ class Library:
             Settlement(
                 version=await self.names.version() if version is None else version,
                 resolved=[
-                    Resolved(
-                        one.key, one.revision, tuple((blocks or {}).get(one.key, ())),
-                        (apart or {}).get(one.key, {}),
-                    )
+                    self.resolved(one, (blocks or {}).get(one.key, ()), (apart or {}).get(one.key))
                     for one in opened
                     if one.mentions
                 ],
@@ -195,6 +192,12 @@ class Library:
                 pairs=pairs, placed=placed or {}, reopen=reopen,
             )
         )  # fmt: skip
+
+    @staticmethod
+    def resolved(
+        known: KnownName, blocks: Sequence[str] = (), apart: Mapping[str, str] | None = None
+    ) -> Resolved:
+        return Resolved(known.key, known.revision, tuple(blocks), apart or {})
 
     async def move(self, job_id: str = "mover", *, limit: int = 2) -> int:
         """Move all that is to be moved; how many chunks were looked at."""
