@@ -23,7 +23,7 @@ Keys = tuple[str, str]
 # things it takes. One person of three called Smith is meant by no "Smith" in particular.
 _AMBIGUOUS = {
     "acronym": (1, 58.0), "chinese": (1, 58.0), "initials": (1, 66.0), "middle": (1, 66.0),
-    "partial": (2, 58.0), "safe_tail": (1, 66.0), "defined": (1, 66.0),
+    "partial": (2, 58.0), "safe_tail": (1, 66.0), "defined": (1, 66.0), "near": (1, 66.0),
 }  # fmt: skip
 
 
@@ -163,9 +163,12 @@ class _Groups:
         self._links: defaultdict[str, set[str]] = defaultdict(set)
         self._leaves: set[str] = set()
         self._vetoed: dict[Keys, bool] = {}
-        for pair in edges:
-            self._links[pair.one].add(pair.other)
-            self._links[pair.other].add(pair.one)
+        for one, other in [
+            *(pair.keys for pair in edges),
+            *(k for k, same in ruled.items() if same),
+        ]:
+            self._links[one].add(other)
+            self._links[other].add(one)
 
     def of(self, key: str) -> frozenset[str]:
         return self._group[key]
@@ -184,33 +187,35 @@ class _Groups:
             self._put(mine | theirs)
 
     def join(self, one: str, other: str, *, leaf: str = "") -> None:
-        mine, theirs = self._group[one], self._group[other]
-        if mine is theirs or not self._meets(mine, theirs) or not self._fits(mine, theirs):
+        union = self._group[one] | self._group[other]
+        if union == self._group[one] or not self._holds(union, leaf) or not self._fits(one, other):
             return
         if leaf:
             self._leaves.add(leaf)
-        self._put(mine | theirs)
+        self._put(union)
 
     def _put(self, group: frozenset[str]) -> None:
         for key in group:
             self._group[key] = group
 
-    def _meets(self, mine: frozenset[str], theirs: frozenset[str]) -> bool:
-        """Whether the centres are linked, or one side's is with two full members of the other."""
-        for one, other in ((mine, theirs), (theirs, mine)):
-            linked = self._links[self._centre(one)] & (other - self._leaves)
-            if self._centre(other) in linked:
-                return True
-            if len(one) == 1 and len(linked) > 1:
-                return True
-        return False
+    def _holds(self, union: frozenset[str], leaf: str) -> bool:
+        """Whether every full member, and the leaf that is to join, is linked to the centre or to
+        two others: so that no chain of likenesses ends far from where it began."""
+        members = union - self._leaves
+        centre = self._centre(members - {leaf} or members)
+        return all(
+            key == centre or centre in self._links[key] or len(self._links[key] & members) > 1
+            for key in members
+        )
 
-    def _centre(self, group: frozenset[str]) -> str:
+    def _centre(self, members: frozenset[str]) -> str:
         """The member with most links of its own; the longest form among equals."""
-        full = group - self._leaves or group
-        return min(full, key=lambda key: (-len(self._links[key]), -len(self._names[key].form), key))
+        return min(
+            members, key=lambda key: (-len(self._links[key]), -len(self._names[key].form), key)
+        )
 
-    def _fits(self, mine: frozenset[str], theirs: frozenset[str]) -> bool:
+    def _fits(self, one: str, other: str) -> bool:
+        mine, theirs = self._group[one], self._group[other]
         if len(mine) + len(theirs) > MAX_MEMBERS:
             return False
         kinds = {coarse(self._names[key].kind) for key in mine | theirs} - {""}

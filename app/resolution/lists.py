@@ -17,6 +17,12 @@ def words(name: str) -> frozenset[str]:
 
 
 @cache
+def impersonal() -> frozenset[str]:
+    """Words that are in no person's name."""
+    return words("things") | words("modifiers")
+
+
+@cache
 def legal_phrases() -> tuple[tuple[str, ...], ...]:
     """Legal forms of several words, the longest first."""
     phrases = (tuple(phrase.split("_")) for phrase in words("legal-phrases"))

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 from app.names import abbreviates, key
 from app.resolution import numbers
-from app.resolution.lists import legal_phrases, simplify, words, world
+from app.resolution.lists import impersonal, legal_phrases, simplify, words, world
+from app.words import is_stop_word
 
 _CJ = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _CJ_RUN = re.compile(f"[{_CJ}]+")
@@ -236,13 +237,18 @@ def _without_front(tokens: list[_Token]) -> tuple[list[_Token], str]:
         if kept[1].folded in ("of", "de") and kept[2].folded != "the":
             return kept[2:], kept[0].folded
         return kept, ""
-    if any(token.folded in words("impersonal") for token in kept):
+    if any(token.folded in impersonal() or _is_filler(token.folded) for token in kept):
         return kept, ""
     while len(kept) > 1 and kept[0].folded in words("titles"):
         if kept[1].folded in ("of", "the", "and"):
             break
         kept, front = kept[1:], kept[0].folded
     return kept, front
+
+
+def _is_filler(word: str) -> bool:
+    """`at`, `for`: not in names of persons."""
+    return is_stop_word(word) and word not in words("glue") and len(word) > 1
 
 
 def _joins(token: _Token) -> bool:
@@ -277,9 +283,9 @@ def _capitalised(tokens: list[_Token]) -> bool:
     """Two to five words in capitals, particles aside: perhaps a person's name."""
     if not 2 <= len(tokens) <= 6:
         return False
-    impersonal, roles, glue = words("impersonal"), words("roles"), words("glue")
+    things, roles, glue = impersonal(), words("roles"), words("glue")
     for written, folded in tokens:
-        if folded in impersonal or folded in roles or stem(folded) in roles:
+        if folded in things or folded in roles or stem(folded) in roles:
             return False
         if folded in ("of", "the", "and") or any(char.isdigit() for char in folded):
             return False

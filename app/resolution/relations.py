@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from app.names import abbreviates
 from app.resolution import chinese, spelling
-from app.resolution.lists import words
+from app.resolution.lists import impersonal, words
 from app.resolution.model import Name, coarse
-from app.resolution.parse import Parsed, parse, stem
+from app.resolution.parse import Parsed, parse
 from app.words import is_stop_word
 
 BASES = {
@@ -72,7 +72,7 @@ def relate(one: Side, other: Side) -> Relation:
     a, b = one.parsed, other.parsed
     if a.world >= 0 and a.world == b.world:
         return Relation("known")
-    if (stated := _stated(one, other)) and not _is_part(stated, one, other):
+    if (stated := _stated(one, other)) and not _is_part(a, b):
         return Relation("defined", stated)
     if a.script != b.script:
         return Relation("script")
@@ -92,9 +92,9 @@ def alike(one: str, other: str) -> bool:
         return True
     if a.numbers != b.numbers or not a.cores or not b.cores:
         return False
-    if a.cores == b.cores or a.joined == b.joined:
-        return True
-    return bool(_initials(a, b) or _middle(a, b))
+    if a.cores == b.cores:
+        return not (a.front and b.front and a.front != b.front and len(named(a.core)) == 1)
+    return a.joined == b.joined or bool(_initials(a, b) or _middle(a, b))
 
 
 def _written(key: str) -> str:
@@ -115,11 +115,13 @@ def _stated(one: Side, other: Side) -> str:
     return other.name.key if mine else one.name.key if theirs else ""
 
 
-def _is_part(stated: str, one: Side, other: Side) -> bool:
-    """Whether what a text states is only a word of the name (Washington, of George Washington): it
-    means that here, and the city elsewhere."""
-    part, whole = (one, other) if stated == one.name.key else (other, one)
-    return part.parsed.cores < whole.parsed.cores
+def _is_part(one: Parsed, other: Parsed) -> bool:
+    """Whether what a text states is only a word of the name, or the name without its title
+    (Washington, of George Washington): it means that there, and the city elsewhere."""
+    mine, theirs = {*one.tokens, *one.cores}, {*other.tokens, *other.cores}
+    if one.cores and (one.cores <= other.cores or other.cores <= one.cores):
+        return True
+    return bool(one.tokens and other.tokens) and (mine <= theirs or theirs <= mine)
 
 
 def stated(one: Side, other: Side) -> bool:
@@ -130,26 +132,49 @@ def _near(one: Side, other: Side) -> Relation | None:
     a, b = one.parsed, other.parsed
     if not a.cores or not b.cores:
         return None
-    if a.cores != b.cores:
+    if sorted(a.core) != sorted(b.core):
         if a.joined != b.joined or a.qualifier != b.qualifier:
             return None
         return Relation("near", _lone(a, b), 1.0) if a.joined else None
-    reordered = a.core != b.core and not (a.comma or b.comma)
-    if reordered and ((one.person and other.person) or a.letters):
-        return Relation("near_1")  # perhaps two people, or two journals
+    if a.core != b.core and not (a.comma or b.comma) and not _describes(one, other):
+        return Relation("near_1")  # perhaps two people, two journals, two films
     if a.front != b.front and _front_matters(one, other):
         return Relation("near_1")
     if max(a.weight, b.weight) > 1 or (a.legal and b.legal):
-        return Relation("near", _lone(a, b), 1.0)
+        return Relation("near", _lone(a, b) or _untitled(a, b), 1.0)
     return Relation("near_1", min(a.key, b.key, key=lambda k: (len(k), k)))
 
 
+def _describes(one: Side, other: Side) -> bool:
+    """Whether the names say what they name, so that the order of their words is free."""
+    titled = {one.kind, other.kind, one.name.kind, other.name.kind} & {"person", "work"}
+    if titled or one.parsed.letters or (one.person and other.person):
+        return False
+    plain = words("things") | words("roles")
+    return not plain.isdisjoint(one.parsed.core)
+
+
 def _front_matters(one: Side, other: Side) -> bool:
-    """`City of X` need not be X (nor `County of X`), and a title only means a person's."""
+    """`City of X` need not be X, nor King X Duke X; and only a person has a title."""
     fronts = {one.parsed.front, other.parsed.front} - {"", "republic"}
-    if fronts & words("heads"):
+    if fronts & words("heads") or len(fronts) > 1:
         return True
     return bool(fronts) and any(side.typed and side.kind != "person" for side in (one, other))
+
+
+def _untitled(a: Parsed, b: Parsed) -> str:
+    """`Charles II`, where the other is King Charles II: another may be Duke Charles II."""
+    if a.front == b.front or (a.front and b.front) or len(named(a.core)) > 1:
+        return ""
+    return b.key if a.front else a.key
+
+
+def named(core: tuple[str, ...]) -> tuple[str, ...]:
+    """The core without numbers at its end."""
+    end = len(core)
+    while end and core[end - 1][0] == "#":
+        end -= 1
+    return core[:end]
 
 
 def _lone(a: Parsed, b: Parsed) -> str:
@@ -167,16 +192,11 @@ def _tail(a: Parsed, b: Parsed) -> Relation | None:
     if long.core[: len(short.core)] != short.core or short.qualifier != long.qualifier:
         return None
     more = long.core[len(short.core) :]
-    for name in ("safe", "soft"):
-        if all(
-            word in words(f"{name}-tail") or stem(word) in _stems(f"{name}-tail") for word in more
-        ):
-            return Relation(f"{name}_tail", short.key, 1.0)
-    return None
-
-
-def _stems(name: str) -> frozenset[str]:
-    return frozenset(map(stem, words(name)))
+    safe = words("safe-tail") | (words("long-tail") if short.weight > 1 else frozenset())
+    if all(word in safe for word in more):
+        return Relation("safe_tail", short.key, 1.0)
+    soft = words("soft-tail") | words("long-tail")
+    return Relation("soft_tail", short.key, 1.0) if all(word in soft for word in more) else None
 
 
 # --- persons -------------------------------------------------------------------------------------
@@ -199,14 +219,15 @@ def _partial(short: Parsed, long: Parsed) -> Relation | None:
     if len(short.core) != 1 or len(long.core) < 2:
         return None
     [token] = short.core
-    if len(token) < 2 or token in words("impersonal") or token in words("roles"):
+    if len(token) < 2 or token in impersonal() or token in words("roles"):
         return None
     return Relation("partial", short.key) if token in (long.core[0], long.core[-1]) else None
 
 
 def _initials(a: Parsed, b: Parsed) -> Relation | None:
     """`J. Strauss II`, `JC Juncker`: every given name equal or its initial, the last one equal."""
-    left, right = _spread(a.core, b.core), _spread(b.core, a.core)
+    mine, theirs = named(a.core), named(b.core)
+    left, right = _spread(mine, theirs), _spread(theirs, mine)
     if len(left) != len(right) or len(left) < 2 or left == right:
         return None
     if left[-1] != right[-1] or len(left[-1]) < 2:
@@ -215,9 +236,10 @@ def _initials(a: Parsed, b: Parsed) -> Relation | None:
         if x != y and not (x[0] == y[0] and 1 in (len(x), len(y))):
             return None
     count = [sum(len(token) == 1 for token in tokens) for tokens in (left, right)]
+    sure = float(len(left) > 2 or len(a.core) > len(mine))
     if count[0] == count[1]:
-        return Relation("initials", min(a.key, b.key))
-    return Relation("initials", a.key if count[0] > count[1] else b.key)
+        return Relation("initials", min(a.key, b.key), sure)
+    return Relation("initials", a.key if count[0] > count[1] else b.key, sure)
 
 
 def _spread(core: tuple[str, ...], against: tuple[str, ...]) -> tuple[str, ...]:
@@ -232,17 +254,18 @@ def _spread(core: tuple[str, ...], against: tuple[str, ...]) -> tuple[str, ...]:
 
 def _middle(a: Parsed, b: Parsed) -> Relation | None:
     """Equal first and last names, and the longer has more between, or an initial before."""
-    short, long = (a, b) if len(a.core) < len(b.core) else (b, a)
-    if len(short.core) < 2 or len(short.core) == len(long.core):
+    one, other = (a, b) if len(a.core) < len(b.core) else (b, a)
+    short, long = named(one.core), named(other.core)
+    if len(short) < 2 or len(short) == len(long):
         return None
-    if len(long.core[0]) == 1 and long.core[1:] == short.core:
-        return Relation("middle", short.key, 1.0)  # G. Stanley Hall
-    if (short.core[0], short.core[-1]) != (long.core[0], long.core[-1]):
+    if len(long[0]) == 1 and long[1:] == short:
+        return Relation("middle", one.key, 1.0)  # G. Stanley Hall
+    if (short[0], short[-1]) != (long[0], long[-1]):
         return None
-    between = iter(long.core[1:-1])
-    if not all(token in between for token in short.core[1:-1]):
+    between = iter(long[1:-1])
+    if not all(token in between for token in short[1:-1]):
         return None
-    return Relation("middle", short.key, 1.0 if len(short.core) == 2 else 0.0)
+    return Relation("middle", one.key, float(len(short) == 2))
 
 
 # --- acronyms, slips, the rest -------------------------------------------------------------------

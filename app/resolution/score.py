@@ -29,7 +29,7 @@ def compare(one: Name, other: Name, ties: Ties = _NOTHING) -> Pair:
         for name, points in _adjustments(relation, a, b, ties).items():
             features[name] = points
             score += points
-        score = _capped(relation, a, b, score)
+        score = _capped(relation, a, b, ties, score)
     return Pair(
         first.key, second.key, relation.name, base, round(min(100.0, max(0.0, score)), 2),
         against, features, relation.leaf,
@@ -57,7 +57,7 @@ def _base(relation: Relation, a: Side, b: Side, ties: Ties) -> float:
     if relation.name == "chinese":
         return base + (6 if relation.sure > 0.6 else 0)
     if relation.name == "typo":
-        return base + (10 if relation.sure >= 0.8 else 0)
+        return base + (10 if relation.sure > 0.8 else 0)
     if relation.name == "middle" and not relation.sure:
         return base - 16
     return base
@@ -94,11 +94,16 @@ def _adjustments(relation: Relation, a: Side, b: Side, ties: Ties) -> dict[str, 
     return points
 
 
-def _capped(relation: Relation, a: Side, b: Side, score: float) -> float:
-    if relation.name in _CAPPED:
-        return min(score, _BELOW_MERGE)
-    if relation.name == "partial" and not a.kind == b.kind == "person":
-        return min(score, _BELOW_MERGE)
-    if a.kind and b.kind and a.kind != b.kind and "person" in (a.kind, b.kind):
-        return min(score, _BELOW_MERGE)
-    return score
+def _capped(relation: Relation, a: Side, b: Side, ties: Ties, score: float) -> float:
+    """Some relations only ask, and some need a passage (or neighbours) that names both: somewhere
+    there is always another Smith."""
+    near = ties.together or ties.neighbours >= 1 / 3
+    persons = a.kind == b.kind == "person"
+    asks = (
+        relation.name in _CAPPED
+        or (relation.name == "partial" and not (persons and near))
+        or (relation.name == "middle" and not near)
+        or (relation.name == "initials" and not (relation.sure or near))
+        or (a.kind and b.kind and a.kind != b.kind and "person" in (a.kind, b.kind))
+    )
+    return min(score, _BELOW_MERGE) if asks else score

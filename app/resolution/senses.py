@@ -124,11 +124,9 @@ def _is_subject(name: str, subject: str) -> bool:
     own = list(_folded(_QUOTES.sub(" ", name)))
     if not own or not parts:
         return False
-    if own[0] == "the" and len(own) > 1:
-        own = own[1:]
-    first = parts[0][1:] if parts[0][:1] == ("the",) else parts[0]
+    own, first = _bare(own), _bare(list(parts[0]))
     size = len(own)
-    if list(first[:size]) == own and first[size : size + 1] in ((), ("or",)):
+    if first[:size] == own and first[size : size + 1] in ([], ["or"]):
         return True
     if size > 1 and len(first) - size in (1, 2) and (first[0], first[-1]) == (own[0], own[-1]):
         between = iter(first)
@@ -138,6 +136,10 @@ def _is_subject(name: str, subject: str) -> bool:
         for part in parts
         if len(part) > size
     )
+
+
+def _bare(own: list[str]) -> list[str]:
+    return own[1:] if len(own) > 1 and own[0] in ("the", "a", "an") else own
 
 
 def _folded(text: str) -> tuple[str, ...]:

@@ -53,4 +53,4 @@ def slip(one: str, other: str) -> float:
     known = listed(short) + listed(long)
     if known == 2:
         return 0.0
-    return 0.5 + (known == 1) * 0.3 + (edits == 1 and len(short) >= 7) * 0.2
+    return 0.5 + (known == 1) * 0.2 + (edits == 1 and len(short) >= 7) * 0.2

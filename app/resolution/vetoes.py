@@ -24,7 +24,7 @@ def veto(one: Parsed, other: Parsed) -> str:
     if excluded := _excluded(frozenset(one.tokens), frozenset(other.tokens)):
         return excluded
     if not mine and not theirs:
-        return ""
+        return _kin(one, other)
     return (
         _letters_differ(one, other, mine, theirs)
         or _qualifiers_differ(one, other)
@@ -77,20 +77,25 @@ def _excluded(mine: frozenset[str], theirs: frozenset[str]) -> str:
 
 
 def _one_sided(one: Parsed, other: Parsed) -> str:
-    mine, theirs = set(one.tokens), set(other.tokens)
-    if (mine ^ theirs) & words("negations"):
+    if (set(one.tokens) ^ set(other.tokens)) & words("negations"):
         return "negation"
-    kin = words("kin")
-    if any(word in kin or stem(word) in kin for word in mine ^ theirs):
-        relatives = {stem(word) for word in mine ^ theirs} & kin
-        if not ({stem(word) for word in mine} & {stem(word) for word in theirs} & relatives):
-            return "kin"
-    if one.conjunction != other.conjunction and (
-        one.cores < other.cores or other.cores < one.cores
-    ):
+    if kin := _kin(one, other):
+        return kin
+    nested = one.cores < other.cores or other.cores < one.cores
+    if nested and one.conjunction != other.conjunction:
         return "conjunction"
     if one.possessive != other.possessive:
         owned, free = (one, other) if one.possessive else (other, one)
         if free.cores < owned.cores:
             return "possession"
     return ""
+
+
+def _kin(one: Parsed, other: Parsed) -> str:
+    """A relative, or the wife by her husband's name, on one side only."""
+    kin = words("kin")
+    mine = {word for word in map(stem, one.tokens) if word in kin}
+    mine |= {word for word in one.tokens if word in kin}
+    theirs = {word for word in map(stem, other.tokens) if word in kin}
+    theirs |= {word for word in other.tokens if word in kin}
+    return "kin" if mine != theirs else ""

@@ -334,9 +334,10 @@ async def main() -> None:
         one = replay(SHARED / "data" / name)
         print(
             f"{name}: {one.names} names, {one.merged} merged ({one.by_key} of them by key), "
-            f"largest cluster {one.largest}, {one.inner} inner vetoes, {one.asked:.2f} questions and "
-            f"{one.candidates:.1f} candidates a name, {one.split} names split, "
-            f"{one.speed[0]:.3f} ms a name, {one.speed[1]:,.0f} pairs a CPU second"
+            f"largest cluster {one.largest}, {one.inner} inner vetoes, "
+            f"{one.asked:.2f} questions and {one.candidates:.1f} candidates a name, "
+            f"{one.split} names split, {one.speed[0]:.3f} ms a name, "
+            f"{one.speed[1]:,.0f} pairs a CPU second"
         )
 
 
