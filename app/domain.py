@@ -478,13 +478,13 @@ class Turn:
     role: str  # user | assistant
     content: str
 
+
 @dataclass(frozen=True, slots=True)
 class Embeddings:
     """A vector for each text, and what they cost; their tokens count as prompt tokens."""
 
     vectors: Sequence[Vector]
     usage: Usage = Usage()
-
 
 
 @dataclass(frozen=True, slots=True)

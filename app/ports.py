@@ -120,7 +120,9 @@ class Documents(Protocol):
         ...
 
     async def publish(self, document_id: str, job_id: str) -> None:
-        """Pending becomes live, version + 1; no-op without a pending revision."""
+        """Pending becomes live, version + 1; no-op without a pending revision. One that was never
+        published but whose chunks can be seen, since a newer one came in between, counts as a
+        version too: as with any replacement, it has left evidence that only it supported."""
         ...
 
     async def remove(self, document_id: str, job_id: str) -> None:

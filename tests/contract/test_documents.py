@@ -211,6 +211,31 @@ async def test_parsing_publishing_and_replacing(documents: Documents) -> None:
     assert await documents.matching({"v": 2}, limit=5) == ["d"]
 
 
+async def test_a_revision_that_was_seen_but_never_published_counts_as_a_version(
+    library: Library,
+) -> None:
+    """What it alone supported is to be profiled and indexed anew, as after any replacement."""
+    first = await library.open(revision=make.revision("one"))
+    seen = await library.put("d", first, {"c1": make.extraction(make.entity())})
+    await library.graph.fold("d", first, seen)
+    await library.ingest("d", {"c2": make.extraction(make.entity())}, make.revision("two"))
+    assert (await library.documents.get("d")).version == 2
+    await library.ingest("d", {"c3": make.extraction(make.entity())}, make.revision("three"))
+    assert (await library.documents.get("d")).version == 3
+
+
+@pytest.mark.parametrize("folded", [(), ("c1",)])
+async def test_a_revision_that_nobody_saw_or_that_is_kept_counts_as_none(
+    library: Library, folded: tuple[str, ...]
+) -> None:
+    reading = {"c1": make.extraction(make.entity())}
+    first = await library.open(revision=make.revision("one"))
+    await library.put("d", first, reading)
+    await library.graph.fold("d", first, folded)
+    await library.ingest("d", reading, make.revision("two"))
+    assert (await library.documents.get("d")).version == 1
+
+
 async def test_an_overtaken_job_changes_nothing(documents: Documents) -> None:
     old, new = make.job("d"), make.job("d")
     await documents.submit("d", make.revision("one"), old)

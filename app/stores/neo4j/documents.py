@@ -244,9 +244,14 @@ class Neo4jDocuments:
                     + CASE WHEN d.live IS NULL THEN 1 ELSE 0 END
                 SET d.live = d.pending, d.live_source = d.pending_source,
                     d.live_text = d.pending_text, d.pending = null, d.pending_source = null,
-                    d.pending_text = null, d.version = d.version + 1, d.updated_at = timestamp()
+                    d.pending_text = null, d.updated_at = timestamp(),
+                    d.version = d.version + CASE
+                        WHEN d.version = 0 AND EXISTS {
+                            MATCH (d)-[:HAS_CHUNK]->(c) WHERE c.job_id <> $job
+                        } THEN 2 ELSE 1 END
                 """,
-                workspace=self._workspace, id=document_id, part=part_of(document_id),
+                workspace=self._workspace, id=document_id, job=job_id,
+                part=part_of(document_id),
             )  # fmt: skip
 
         await self._database.transaction(work)

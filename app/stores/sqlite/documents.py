@@ -181,9 +181,11 @@ class SqliteDocuments:
             if self._must_find(connection, document_id).live is None:
                 add_totals(connection, self._workspace, documents=1)
             connection.execute(
-                "update documents set live = pending, pending = null, version = version + 1,"
+                "update documents set live = pending, pending = null, version = version + 1 + ("
+                " version = 0 and exists (select 1 from chunks c where c.workspace = :workspace"
+                " and c.document_id = :document and c.live = 1 and c.job_id <> :job)),"
                 " updated_at = :now where workspace = :workspace and id = :document",
-                values,
+                {**values, "job": job_id},
             )
             self._drop_fields(connection, document_id, live=1)
             connection.execute(
