@@ -58,9 +58,12 @@ class Plan(StrEnum):
 
     INGEST = "ingest"
     DELETE = "delete"
+    CURATE = "curate"  # of the workspace: it has no document
 
 
-FIRST_STAGE: Mapping[Plan, str] = {Plan.INGEST: "parse", Plan.DELETE: "retract"}
+FIRST_STAGE: Mapping[Plan, str] = {
+    Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.CURATE: "resolve",
+}  # fmt: skip
 
 
 class Mode(StrEnum):
@@ -93,6 +96,14 @@ def derive_id(workspace: str, kind: str, *natural: str) -> str:
     # Variant and version 8 (RFC 9562: custom) by hand: `uuid` takes version 8 from 3.14 on only.
     bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x8 << 76 | 0x2 << 62
     return str(uuid.UUID(int=bits))
+
+
+def chunk_id(
+    workspace: str, document_id: str, start: int, page: int | None, headings: Sequence[str],
+    text: str,
+) -> str:  # fmt: skip
+    """Covers all that a chunk shows, so that equal ids mean equal chunks."""
+    return derive_id(workspace, "chunk", document_id, str(start), str(page), *headings, text)
 
 
 def relation_key(one: str, other: str) -> str:
@@ -159,7 +170,8 @@ class Revision:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A plan carried out for one document. `done` and `total` count units of the current stage."""
+    """A plan carried out for one document, or for the whole workspace (`document_id` empty).
+    `done` and `total` count units of the current stage."""
 
     id: str
     workspace: str
@@ -404,6 +416,47 @@ class Mention:
     description: str
 
 
+# --- names: which of them mean one thing ---------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class KnownName:
+    """A name of the live evidence: what `app.resolution` needs to know of it, and the entity that
+    it means. `scopes` counts what its mentions say it is; `revision` counts changes of all this."""
+
+    key: str
+    form: str  # as most often written
+    kind: str
+    aliases: tuple[str, ...]  # stated for it
+    mentions: int  # 0: it is gone
+    scopes: Mapping[str, int]
+    entity: str
+    revision: int
+    blocks: tuple[str, ...] = ()  # as of when it was last resolved
+
+
+class Ruling(NamedTuple):
+    """Somebody's word on two names (keys, sorted): one thing, or two. A user's beats a model's."""
+
+    one: str
+    other: str
+    same: bool
+    by: str  # user | model
+    note: str = ""
+    at: float = 0.0
+
+
+class Placement(NamedTuple):
+    """Where mentions of a name belong, if not where the name itself says. `scope`: which mentions
+    ("" all; "document:<id>" those of a document; else what they say the thing is). `entity` "":
+    nowhere. `name`: what to show instead of the name as written."""
+
+    key: str
+    scope: str
+    entity: str
+    name: str = ""
+
+
 @dataclass(frozen=True, slots=True)
 class Subgraph:
     entities: tuple[Entity, ...]
@@ -432,6 +485,14 @@ class Sparse(NamedTuple):
     indices: tuple[int, ...]
     values: tuple[float, ...]
 
+
+
+@dataclass(frozen=True, slots=True)
+class Embeddings:
+    """A vector for each text, and what they cost; their tokens count as prompt tokens."""
+
+    vectors: Sequence[Vector]
+    usage: Usage = Usage()
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -477,14 +538,6 @@ class Keywords:
 class Turn:
     role: str  # user | assistant
     content: str
-
-
-@dataclass(frozen=True, slots=True)
-class Embeddings:
-    """A vector for each text, and what they cost; their tokens count as prompt tokens."""
-
-    vectors: Sequence[Vector]
-    usage: Usage = Usage()
 
 
 @dataclass(frozen=True, slots=True)

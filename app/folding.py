@@ -7,19 +7,34 @@ the order of arrival, so that any history of the same chunks ends in the same gr
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
-from app.domain import Extraction, relation_key
+from app.domain import EntityMention, Extraction, Placement, RelationMention, relation_key
 from app.names import key as normal_key
+from app.resolution.senses import scope_of, senses
 
 MAX_KEYWORDS = 32  # shown per relation; the tally keeps all
 MAX_ALIASES = 32
+MAX_STATED = 16  # aliases by which a name is compared with others
+
+
+class Surface(NamedTuple):
+    """A name as one chunk uses it. `scope`: what the mention says the thing is."""
+
+    key: str
+    name: str
+    kind: str = ""
+    scope: str = ""
+    aliases: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class MentionRow:
-    """A chunk's evidence for one entity. `about`: the chunk is about it."""
+    """A chunk's evidence for one entity, under one or more of its names. `about`: the chunk is
+    about it."""
 
     key: str
     name: str
@@ -27,6 +42,13 @@ class MentionRow:
     description: str
     aliases: tuple[str, ...] = ()
     about: bool = False
+    surfaces: tuple[Surface, ...] = ()
+
+    @property
+    def spellings(self) -> tuple[str, ...]:
+        """What counts for the name shown: the names as written, or the one that was given."""
+        names = tuple(surface.name for surface in self.surfaces)
+        return names if self.name in names else (self.name,)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,49 +63,132 @@ class AssertionRow:
     strength: float = 1.0
 
 
-def collate(extraction: Extraction) -> tuple[list[MentionRow], list[AssertionRow]]:
-    """One row per entity and relation key, in key order. Ends of relations and names that the chunk
-    is about become mentions even where the extraction did not list them."""
-    mentions: dict[str, MentionRow] = {}
+class Places:
+    """Which entity a name means, by what was decided (`app.resolution`) and by hand."""
 
-    def mention(row: MentionRow) -> None:
-        known = mentions.get(row.key)
-        mentions[row.key] = row if known is None else _join_mentions(known, row)
+    def __init__(self, placements: Iterable[Placement] = ()) -> None:
+        self._placed = {(one.key, one.scope): one for one in placements}
 
-    for entity in extraction.entities:
-        key = normal_key(entity.name)
-        mention(MentionRow(key, entity.name, entity.kind, entity.description, entity.aliases))
-    for name in extraction.about:
-        mention(MentionRow(normal_key(name), name, "", "", about=True))
-    assertions: dict[str, AssertionRow] = {}
+    def of(self, key: str, document_id: str, scope: str) -> Placement:
+        """Somebody's word on the document goes before what the mention says of itself."""
+        for narrowed in (document_scope(document_id), scope, ""):
+            placed = self._placed.get((key, narrowed))
+            if placed is not None:
+                return placed
+        return Placement(key, "", key)
+
+
+NOWHERE_ELSE = Places()
+
+
+def document_scope(document_id: str) -> str:
+    return f"document:{document_id}"
+
+
+def name_keys(extraction: Extraction) -> set[str]:
+    """Normal keys of all names that an extraction uses."""
+    names = [entity.name for entity in extraction.entities]
+    names += extraction.about
     for relation in extraction.relations:
-        source, target = normal_key(relation.source), normal_key(relation.target)
-        if source == target:
-            continue
-        for key, name in ((source, relation.source), (target, relation.target)):
-            if key not in mentions:
-                mention(MentionRow(key, name, "", ""))
+        names += (relation.source, relation.target)
+    return {normal_key(name) for name in names}
+
+
+def collate(
+    extraction: Extraction, places: Places = NOWHERE_ELSE, document_id: str = ""
+) -> tuple[list[MentionRow], list[AssertionRow]]:
+    """One row per entity and relation, in key order. Ends of relations and names that the chunk
+    is about become mentions even where the extraction did not list them. Relations of an entity
+    with itself, and whatever was placed nowhere, are left out."""
+    rows = _Rows(places, document_id)
+    for entity in extraction.entities:
+        rows.mention(entity)
+    for name in extraction.about:
+        rows.bare(name, about=True)
+    for relation in extraction.relations:
+        if normal_key(relation.source) != normal_key(relation.target):
+            rows.state(relation)
+    return (
+        [rows.mentions[key] for key in sorted(rows.mentions)],
+        [rows.assertions[key] for key in sorted(rows.assertions)],
+    )
+
+
+class _Rows:
+    """What one chunk says, under the keys of the entities that are meant."""
+
+    def __init__(self, places: Places, document_id: str) -> None:
+        self._places, self._document_id = places, document_id
+        self._meant: dict[str, str] = {}  # name key -> entity key, as the first mention has it
+        self.mentions: dict[str, MentionRow] = {}
+        self.assertions: dict[str, AssertionRow] = {}
+
+    def mention(self, entity: EntityMention, *, about: bool = False) -> None:
+        row = self._row(entity, about)
+        self._meant.setdefault(row.surfaces[0].key, row.key)
+        if row.key:
+            known = self.mentions.get(row.key)
+            self.mentions[row.key] = row if known is None else _join_mentions(known, row)
+
+    def bare(self, name: str, *, about: bool = False) -> str:
+        """The entity that a name without a description means; empty for none."""
+        key = normal_key(name)
+        if key not in self._meant:
+            self.mention(EntityMention(name, "", ""), about=about)
+        elif about and self._meant[key]:
+            known = self.mentions[self._meant[key]]
+            more = MentionRow(known.key, name, "", "", about=True, surfaces=known.surfaces[:1])
+            self.mentions[known.key] = _join_mentions(known, more)
+        return self._meant[key]
+
+    def state(self, relation: RelationMention) -> None:
+        source, target = self.bare(relation.source), self.bare(relation.target)
+        if source == target or not source or not target:
+            return
         row = AssertionRow(
             relation_key(source, target), source, target, relation.description,
             tuple(dict.fromkeys(relation.keywords)), relation.strength,
         )  # fmt: skip
-        known_row = assertions.get(row.key)
-        assertions[row.key] = row if known_row is None else _join_assertions(known_row, row)
-    return (
-        [mentions[key] for key in sorted(mentions)],
-        [assertions[key] for key in sorted(assertions)],
-    )
+        known = self.assertions.get(row.key)
+        self.assertions[row.key] = row if known is None else _join_assertions(known, row)
+
+    def _row(self, entity: EntityMention, about: bool) -> MentionRow:
+        key = normal_key(entity.name)
+        scope = scope_of(entity.name, entity.kind, entity.description)
+        placed = self._places.of(key, self._document_id, scope)
+        surface = Surface(key, entity.name, entity.kind, scope, entity.aliases)
+        name, aliases = placed.name or entity.name, entity.aliases
+        if name != entity.name:
+            aliases = (entity.name, *aliases)
+        return MentionRow(
+            placed.entity, name, entity.kind, entity.description, aliases, about, (surface,)
+        )
 
 
 def _join_mentions(one: MentionRow, other: MentionRow) -> MentionRow:
-    spellings = (*one.aliases, *((other.name,) if other.name != one.name else ()), *other.aliases)
+    spelling = other.name if other.name not in one.spellings else ""
+    known = {(surface.key, surface.scope) for surface in one.surfaces}
+    fresh = [its for its in other.surfaces if (its.key, its.scope) not in known]
+    if fresh:  # its own names count as they are
+        spelling = ""
+    spellings = (*one.aliases, spelling, *other.aliases)
     return replace(
         one,
         kind=one.kind or other.kind,
         description=_join_texts(one.description, other.description),
-        aliases=tuple(dict.fromkeys(alias for alias in spellings if alias != one.name)),
+        aliases=tuple(dict.fromkeys(name for name in spellings if name and name != one.name)),
         about=one.about or other.about,
+        surfaces=(*(_join_surfaces(mine, other.surfaces) for mine in one.surfaces), *fresh),
     )
+
+
+def _join_surfaces(mine: Surface, others: Iterable[Surface]) -> Surface:
+    """A chunk counts once for each name and scope; what it says of it adds up."""
+    for other in others:
+        if (other.key, other.scope) == (mine.key, mine.scope):
+            aliases = tuple(dict.fromkeys((*mine.aliases, *other.aliases)))
+            mine = mine._replace(kind=mine.kind or other.kind, aliases=aliases)
+    return mine
 
 
 def _join_assertions(one: AssertionRow, other: AssertionRow) -> AssertionRow:
@@ -99,6 +204,18 @@ def _join_texts(one: str, other: str) -> str:
     if not other or other in one:
         return one
     return f"{one}\n{other}" if one else other
+
+
+def surfaces_json(row: MentionRow) -> str:
+    """How stores keep the names of a mention."""
+    return json.dumps(row.surfaces, ensure_ascii=False, separators=(",", ":"))
+
+
+def surfaces_of(text: str) -> tuple[Surface, ...]:
+    return tuple(
+        Surface(key, name, kind, scope, tuple(aliases))
+        for key, name, kind, scope, aliases in json.loads(text)
+    )
 
 
 # --- tallies -------------------------------------------------------------------------------------
@@ -135,7 +252,7 @@ class EntityTally:
 
     def plus(self, row: MentionRow, sign: int = 1) -> EntityTally:
         return EntityTally(
-            add(self.names, [row.name], sign),
+            add(self.names, row.spellings, sign),
             add(self.kinds, [row.kind], sign),
             add(self.aliases, row.aliases, sign),
         )
@@ -160,4 +277,45 @@ class EntityTally:
 
 def alias_keys(row: MentionRow) -> list[str]:
     """Normal keys under which the mention's entity can also be found."""
-    return sorted({normal_key(alias) for alias in row.aliases} - {row.key, ""})
+    keys = {normal_key(alias) for alias in row.aliases}
+    keys.update(surface.key for surface in row.surfaces)
+    return sorted(keys - {row.key, ""})
+
+
+@dataclass(frozen=True, slots=True)
+class NameTally:
+    """What is known of a name, from all mentions that use it."""
+
+    forms: Tally = field(default_factory=dict)
+    kinds: Tally = field(default_factory=dict)
+    scopes: Tally = field(default_factory=dict)
+    aliases: Tally = field(default_factory=dict)
+
+    def plus(self, surface: Surface, sign: int = 1) -> NameTally:
+        stated = [one for one in surface.aliases if normal_key(one) != surface.key]
+        return NameTally(
+            add(self.forms, [surface.name], sign),
+            add(self.kinds, [surface.kind], sign),
+            add(self.scopes, [surface.scope], sign),
+            add(self.aliases, stated, sign),
+        )
+
+    @property
+    def form(self) -> str:
+        return most(self.forms)
+
+    @property
+    def kind(self) -> str:
+        return most(self.kinds)
+
+    @property
+    def stated(self) -> tuple[str, ...]:
+        return tuple(sorted(ranked(self.aliases, MAX_STATED)))
+
+    def facts(self, key: str) -> str:
+        """All that decisions about the name depend on: equal facts, equal decisions. Empty for a
+        name that is gone."""
+        if not self.forms:
+            return ""
+        apart = sorted(senses(key, self.form, self.scopes).items()) if self.scopes else []
+        return json.dumps([self.form, self.kind, self.stated, apart], ensure_ascii=False)

@@ -29,10 +29,12 @@ from app.domain import (
     Job,
     Keywords,
     Kind,
+    KnownName,
     Mark,
     Mention,
     Opened,
     Options,
+    Placement,
     Point,
     Profile,
     Prompt,
@@ -40,6 +42,7 @@ from app.domain import (
     Ref,
     Relation,
     Revision,
+    Ruling,
     Scalar,
     Stale,
     State,
@@ -52,12 +55,14 @@ from app.domain import (
     Vector,
     VectorQuery,
 )
+from app.resolution.settlement import Reviewed, Settlement
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldPlacement,
     HeldRelation,
 )
 
@@ -288,13 +293,97 @@ class GraphWriter(Protocol):
 class GraphStore(GraphReader, GraphWriter, Protocol): ...
 
 
+class Names(Protocol):
+    """Which entity each name means. The fold keeps what is known of names (`app.folding`), a name
+    whose facts changed is *open* until settled, and evidence follows placements by *moves*, batch
+    by batch. All of it is durable: what a crash leaves behind, any later job carries on."""
+
+    async def version(self) -> int:
+        """Of all settlements so far; to be read before anything that a settlement is made from."""
+        ...
+
+    async def opened(self, *, limit: int) -> list[KnownName]:
+        """Names whose facts changed since they were settled, gone ones too, in key order."""
+        ...
+
+    async def known(self, keys: Sequence[str]) -> list[KnownName]: ...
+
+    async def members(self, entities: Sequence[str]) -> dict[str, list[str]]:
+        """Entity key -> keys of other names that were placed there as a whole."""
+        ...
+
+    async def in_blocks(self, blocks: Sequence[str], *, limit: int) -> dict[str, list[str]]:
+        """Names posted under each block, at most `limit` each, in key order."""
+        ...
+
+    async def pairs(self, keys: Sequence[str]) -> list[Reviewed]:
+        """Recorded pairs with an end among these names."""
+        ...
+
+    async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
+        """With an end among these names; a user's hides a model's on the same pair."""
+        ...
+
+    async def settle(self, settlement: Settlement) -> bool:
+        """One transaction; False, and nothing changes, if there was another settlement since the
+        version it was made from. A name that changed meanwhile stays open."""
+        ...
+
+    async def rule(self, rulings: Sequence[Ruling]) -> None:
+        """Record words on pairs of names, each replacing an earlier one of the same author; opens
+        the names."""
+        ...
+
+    async def unrule(self, one: str, other: str) -> bool:
+        """Take a user's word back; opens the names."""
+        ...
+
+    async def place(self, placements: Sequence[Placement], *, remove: bool = False) -> None:
+        """By hand, scoped to documents (`app.folding.document_scope`): holds for what the document
+        says now and in later revisions, until removed or the document is."""
+        ...
+
+    async def placed(self, *, after: str = "", limit: int = 100) -> list[Placement]:
+        """Placements by hand in the order of `key` and `scope`, joined by a tab in `after`."""
+        ...
+
+    async def used_by(self, entity: str, *, limit: int) -> list[tuple[str, str]]:
+        """(name key, document id) of the mentions that an entity has."""
+        ...
+
+    async def move(self, job_id: str, *, limit: int) -> int:
+        """Fold up to `limit` chunks anew whose names were placed elsewhere; how many it looked at,
+        0 when nothing is left to do."""
+        ...
+
+    async def moving(self) -> bool:
+        """Whether evidence is still to be moved."""
+        ...
+
+    async def moved(self, job_id: str) -> bool:
+        """Whether this job, or one that has ended, moved evidence that nobody tidied up after:
+        profiles and vectors of any document may be behind."""
+        ...
+
+    async def tidy(self, job_id: str) -> None:
+        """Profiles and vectors followed what was moved, as far as `moved` looked."""
+        ...
+
+    async def review(self, *, decision: str, after: str = "", limit: int = 50) -> list[Reviewed]:
+        """Recorded pairs with a decision ("" any), best score first; `after` is the `place` of the
+        last one seen."""
+        ...
+
+
 class Archive(Protocol):
     """All that the graph store holds of the workspace, for fingerprint, backup and check. Pages are
     in the order of keys, behind `after`; one shorter than `limit` is the last. What is written
     meanwhile may be seen or not."""
 
-    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
-        """By id: visible ones, put ones and tombstones."""
+    async def chunks(
+        self, *, document_id: str = "", after: str = "", limit: int
+    ) -> list[HeldChunk]:
+        """By id: visible ones, put ones and tombstones; of one document, or all."""
         ...
 
     async def evidence(
@@ -311,6 +400,29 @@ class Archive(Protocol):
 
     async def aliases(self, *, after: str = "", limit: int) -> list[HeldAlias]: ...
 
+    async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
+        """Of users and models; `after` is `one`, `other` and `by` joined by tabs."""
+        ...
+
+    async def placements(self, *, after: str = "", limit: int) -> list[HeldPlacement]:
+        """`after` is `key` and `scope` joined by a tab."""
+        ...
+
+    async def admit_names(
+        self, rulings: Sequence[Ruling], placements: Sequence[HeldPlacement]
+    ) -> None:
+        """Store what was decided elsewhere, before there is evidence that would have to move."""
+        ...
+
+    async def dates(self, document_ids: Sequence[str]) -> dict[str, str]:
+        """What filters by `date` look at, of visible revisions: the time of the upload, where no
+        date was given, is nowhere else."""
+        ...
+
+    async def admit(self, document: Document, date: str) -> None:
+        """Give a stored document the version, usage, warnings, times and date of this one."""
+        ...
+
 
 class VectorStore(Protocol):
     async def upsert(self, points: Sequence[Point]) -> None: ...
@@ -323,11 +435,14 @@ class VectorStore(Protocol):
 
     async def count(self, kind: Kind) -> int: ...
 
+    async def read(self, refs: Sequence[Ref]) -> list[Point]:
+        """Stored points, in no order, dense vectors as the engine keeps them (unit length)."""
+        ...
+
     async def scroll(
         self, kind: Kind, *, after: str = "", limit: int = 256
     ) -> tuple[list[Point], str]:
-        """Stored points, dense vectors as the engine keeps them (unit length), and what to give as
-        `after` for those behind them: "" at the end."""
+        """Stored points, and what to give as `after` for those behind them: "" at the end."""
         ...
 
 
@@ -363,6 +478,11 @@ class Journal(Protocol):
     async def claim(self, step_id: str, *, lease: float, tries: int) -> Step | None:
         """Lease a step for so many seconds. None: done, cancelled, waiting for its time, or leased
         to another. When `tries` claims were used up the job is closed as failed (`worker_lost`)."""
+        ...
+
+    async def open(self, job: Job) -> None:
+        """Open a job of the workspace (`document_id` empty) with its first step. The same id again
+        changes nothing."""
         ...
 
     async def renew(self, step: Step, *, lease: float) -> bool:
@@ -523,6 +643,7 @@ class Workspace:
     name: str
     documents: Documents
     graph: GraphStore
+    names: Names
     vectors: VectorStore
     blobs: Blobs
     options: Options

@@ -7,7 +7,17 @@ from dataclasses import dataclass
 
 from app.domain import FIRST_STAGE, Plan, Status, Step
 from app.ports import Models, Workspace
-from workers.stages import extract, index, merge, parse, profile, publish, remove, retract
+from workers.stages import (
+    extract,
+    index,
+    merge,
+    parse,
+    profile,
+    publish,
+    remove,
+    resolve,
+    retract,
+)
 
 Shards = list[list[str]]
 
@@ -32,19 +42,30 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
         Stage("parse", Status.PARSING, parse.run),
         Stage("extract", Status.EXTRACTING, extract.run, extract.unread),
         Stage("merge", Status.MERGING, merge.run),
+        Stage("resolve", Status.MERGING, resolve.run, resolve.due),
         Stage("profile", Status.MERGING, profile.run, profile.of_document),
         Stage("index", Status.INDEXING, index.run, index.of_document),
         Stage("publish", Status.INDEXING, publish.run, publish.replaced, durable=True),
-        # only where an earlier version left something behind
+        # only where an earlier version left something behind, or other documents' evidence moved
         Stage("retire", Status.INDEXING, retract.run, retract.retired),
-        Stage("reprofile", Status.INDEXING, profile.run, profile.after_replacement),
-        Stage("reindex", Status.INDEXING, index.run, index.after_replacement),
+        Stage("resettle", Status.INDEXING, resolve.run, resolve.due),
+        Stage("reprofile", Status.INDEXING, profile.run, profile.beyond_document),
+        Stage("reindex", Status.INDEXING, index.run, index.beyond_document),
+        Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
     ),
     Plan.DELETE: (
         Stage("retract", Status.DELETING, retract.run, retract.retired),
+        Stage("resolve", Status.DELETING, resolve.run, resolve.due),
         Stage("reprofile", Status.DELETING, profile.run, profile.of_workspace),
         Stage("reindex", Status.DELETING, index.run, index.of_workspace),
+        Stage("tidy", Status.DELETING, resolve.tidy, resolve.moved),
         Stage("remove", Status.DELETING, remove.run, remove.blobs, durable=True),
+    ),
+    Plan.CURATE: (
+        Stage("resolve", Status.MERGING, resolve.run),
+        Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
+        Stage("reindex", Status.INDEXING, index.run, index.of_workspace),
+        Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
     ),
 }
 

@@ -8,8 +8,17 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass
 
-from app.folding import MAX_KEYWORDS, AssertionRow, EntityTally, MentionRow, add, ranked
-from app.stores.records import Record, thousandths
+from app.folding import (
+    MAX_KEYWORDS,
+    AssertionRow,
+    EntityTally,
+    MentionRow,
+    NameTally,
+    Surface,
+    add,
+    ranked,
+)
+from app.stores.records import Record, dump, thousandths
 
 
 def tally_of(row: Record) -> EntityTally:
@@ -45,6 +54,34 @@ class EntityCount:
     def words(self) -> str:
         """What a search by words looks into."""
         return "\n".join((self.tally.name, *self.tally.shown_aliases)).casefold()
+
+
+@dataclass(slots=True, kw_only=True)
+class NameCount:
+    key: str
+    tally: NameTally
+    mentions: int = 0
+
+    def count(self, surface: Surface, sign: int) -> None:
+        self.tally = self.tally.plus(surface, sign)
+        self.mentions = max(0, self.mentions + sign)
+
+    @property
+    def facts(self) -> str:
+        return self.tally.facts(self.key) if self.mentions else ""
+
+
+def name_tally_of(text: str) -> NameTally:
+    return NameTally(**json.loads(text))
+
+
+def name_tally_json(tally: NameTally) -> str:
+    return dump(
+        {
+            "forms": tally.forms, "kinds": tally.kinds, "scopes": tally.scopes,
+            "aliases": tally.aliases,
+        }
+    )  # fmt: skip
 
 
 @dataclass(slots=True, kw_only=True)

@@ -39,6 +39,7 @@ async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIt
                 name=name,
                 documents=graph.documents(name),
                 graph=graph.graph(name),
+                names=graph.names(name),
                 vectors=vectors(name),
                 blobs=blobs,
                 archive=graph.archive(name),

@@ -14,6 +14,7 @@ from app.ports import (
     GraphStore,
     Journal,
     Keyring,
+    Names,
     Pingable,
     VectorEngine,
     VectorStore,
@@ -32,6 +33,7 @@ class Graph:
     keyring: Keyring
     documents: Callable[[str], Documents]
     graph: Callable[[str], GraphStore]
+    names: Callable[[str], Names]
     archive: Callable[[str], Archive]
 
 
@@ -51,6 +53,7 @@ async def _open_sqlite(stack: AsyncExitStack, settings: Settings) -> Graph:
         database, sqlite.SqliteJournal(database), sqlite.SqliteKeyring(database),
         lambda name: sqlite.SqliteDocuments(database, name),
         lambda name: sqlite.SqliteGraph(database, name),
+        lambda name: sqlite.SqliteNames(database, name),
         lambda name: sqlite.SqliteArchive(database, name),
     )  # fmt: skip
 
@@ -70,6 +73,7 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
         database, neo4j.Neo4jJournal(database), neo4j.Neo4jKeyring(database),
         lambda name: neo4j.Neo4jDocuments(database, name),
         lambda name: neo4j.Neo4jGraph(database, name),
+        lambda name: neo4j.Neo4jNames(database, name),
         lambda name: neo4j.Neo4jArchive(database, name),
     )  # fmt: skip
 

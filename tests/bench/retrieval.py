@@ -47,10 +47,13 @@ from app.rules.embedder import LocalEmbedder
 from app.rules.extractor import RuleExtractor, extract
 from app.rules.keyworder import RuleKeyworder
 from app.stores.edge import EdgeEngine, EdgeVectors
-from app.stores.sqlite.archive import SqliteArchive
-from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.documents import SqliteDocuments
-from app.stores.sqlite.graph import SqliteGraph
+from app.stores.sqlite import (
+    SqliteArchive,
+    SqliteDatabase,
+    SqliteDocuments,
+    SqliteGraph,
+    SqliteNames,
+)
 from app.subjects import about
 from app.terms import query_sparse
 from migrations import migrate_sqlite
@@ -128,9 +131,14 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
         blobs: Any = None  # nothing here reads originals
         yield (
             Workspace(
-                WORKSPACE, SqliteDocuments(database, WORKSPACE), SqliteGraph(database, WORKSPACE),
-                EdgeVectors(vectors, WORKSPACE), blobs, Options(),
-                SqliteArchive(database, WORKSPACE),
+                name=WORKSPACE,
+                documents=SqliteDocuments(database, WORKSPACE),
+                graph=SqliteGraph(database, WORKSPACE),
+                names=SqliteNames(database, WORKSPACE),
+                vectors=EdgeVectors(vectors, WORKSPACE),
+                blobs=blobs,
+                archive=SqliteArchive(database, WORKSPACE),
+                options=Options(),
             ),
             models,
         )  # fmt: skip

@@ -25,6 +25,7 @@ from app.ports import Models, Workspace
 from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
 from workers.shards import coded, decoded, shards
+from workers.stages.profile import reaches_beyond
 
 log = logging.getLogger("heliograph.index")
 
@@ -40,9 +41,8 @@ async def of_workspace(workspace: Workspace, step: Step) -> list[list[str]]:
     return _shards(await workspace.graph.unindexed())
 
 
-async def after_replacement(workspace: Workspace, step: Step) -> list[list[str]]:
-    document = await workspace.documents.get(step.document_id)
-    return await of_workspace(workspace, step) if document.version > 1 else []
+async def beyond_document(workspace: Workspace, step: Step) -> list[list[str]]:
+    return await of_workspace(workspace, step) if await reaches_beyond(workspace, step) else []
 
 
 def _shards(stale: Sequence[Stale]) -> list[list[str]]:
@@ -71,7 +71,7 @@ async def write(
     payer: str = "",
 ) -> tuple[list[Point], int]:  # fmt: skip
     """Embed and upsert what changed since it was indexed (`anew`: everything), and mark it. The
-    points written, and how many texts needed none."""
+    points written, and how many texts needed none. What it costs is charged to a document."""
     texts = await _texts(workspace, refs)
     changed = [text for text in texts if anew or text.digest != text.indexed]
     points: list[Point] = []
@@ -101,9 +101,7 @@ def _points(texts: Sequence[_Text], vectors: Sequence[Vector]) -> list[Point]:
     ]  # fmt: skip
 
 
-async def _take_back(
-    workspace: Workspace, models: Models, refs: Sequence[Ref], payer: str
-) -> None:
+async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref], payer: str) -> None:
     """Points of what was deleted while it was embedded would stay for ever: whoever deleted it has
     looked already."""
     read = await _read(workspace, refs)
@@ -204,5 +202,6 @@ def entity_text(entity: Entity) -> str:
 
 
 def relation_text(relation: Relation) -> str:
-    keywords = ", ".join(relation.keywords)
-    return f"{relation.source_name} -- {relation.target_name}: {keywords}\n{relation.profile}"
+    """The ends in the order of their names: that of their keys depends on what came first."""
+    ends = " -- ".join(sorted((relation.source_name, relation.target_name)))
+    return f"{ends}: {', '.join(relation.keywords)}\n{relation.profile}"

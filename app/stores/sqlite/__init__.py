@@ -6,6 +6,7 @@ from app.stores.sqlite.documents import SqliteDocuments
 from app.stores.sqlite.graph import SqliteGraph
 from app.stores.sqlite.journal import SqliteJournal
 from app.stores.sqlite.keyring import SqliteKeyring
+from app.stores.sqlite.names import SqliteNames
 
 __all__ = [
     "SqliteArchive",
@@ -14,4 +15,5 @@ __all__ = [
     "SqliteGraph",
     "SqliteJournal",
     "SqliteKeyring",
+    "SqliteNames",
 ]

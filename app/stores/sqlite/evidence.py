@@ -13,9 +13,20 @@ from dataclasses import dataclass, field
 from sqlite3 import Connection, Row
 
 from app.domain import relation_ends
-from app.folding import AssertionRow, MentionRow, alias_keys, collate
+from app.folding import (
+    AssertionRow,
+    MentionRow,
+    Places,
+    Surface,
+    alias_keys,
+    collate,
+    name_keys,
+    surfaces_json,
+    surfaces_of,
+)
 from app.stores.counts import EntityCount, RelationCount, tally_of
 from app.stores.records import dump, extraction_of, strength, thousandths
+from app.stores.sqlite.placements import count_names, placements_of
 from app.stores.sqlite.rows import listed
 
 AliasCount = tuple[str, str]  # alias key, entity key
@@ -42,9 +53,23 @@ class _Evidence:
     aliases: list[AliasCount] = field(default_factory=list)
 
 
-def add_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) -> None:
-    """Count what the chunks' extractions say. Rows need seq, id, document_id and extraction."""
-    collated = [(chunk, *collate(extraction_of(chunk["extraction"]))) for chunk in chunks]
+def exchange(
+    connection: Connection, workspace: str, *, taken: Sequence[Row] = (), added: Sequence[Row] = ()
+) -> None:
+    """Take back what was counted for some chunks, whatever their extraction says now, and count
+    what the extractions of others, or the same, say. Rows need seq; added ones also id, document_id
+    and extraction. A name is counted once for both: what only moves does not change its facts."""
+    before = _take(connection, workspace, taken)
+    after = _add(connection, workspace, added)
+    count_names(connection, workspace, _surfaces(before), _surfaces(after))
+
+
+def _surfaces(rows: Iterable[MentionRow]) -> list[Surface]:
+    return [surface for row in rows for surface in row.surfaces]
+
+
+def _add(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[MentionRow]:
+    collated = _collated(connection, workspace, chunks)
     evidence = _Evidence(
         [row for _, mentions, _ in collated for row in mentions],
         [row for _, _, assertions in collated for row in assertions],
@@ -53,11 +78,12 @@ def add_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) 
     entities, relations = _count(connection, workspace, evidence, 1)
     connection.executemany(
         "insert into mentions (entity, chunk_id, chunk, document_id, name, kind, description,"
-        " aliases, alias_keys, about) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " aliases, alias_keys, about, surfaces) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 entities[row.key].seq, chunk["id"], chunk["seq"], chunk["document_id"], row.name,
                 row.kind, row.description, dump(row.aliases), dump(alias_keys(row)), row.about,
+                surfaces_json(row),
             )
             for chunk, mentions, _ in collated
             for row in mentions
@@ -75,14 +101,40 @@ def add_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) 
             for row in assertions
         ],
     )  # fmt: skip
+    return evidence.mentions
 
 
-def take_evidence(connection: Connection, workspace: str, chunks: Sequence[Row]) -> None:
-    """Take back what was counted for the chunks: their rows, whatever their extraction says now."""
+def misplaced(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[Row]:
+    """Those whose evidence is not where names mean it to be now."""
+    found = []
+    for chunk, mentions, _ in _collated(connection, workspace, chunks):
+        rows = connection.execute(
+            "select e.key, m.name, m.surfaces from mentions m cross join entities e"
+            " where m.chunk = ? and e.seq = m.entity",
+            (chunk["seq"],),
+        )
+        stored = {(row["key"], row["name"], row["surfaces"]) for row in rows}
+        if stored != {(row.key, row.name, surfaces_json(row)) for row in mentions}:
+            found.append(chunk)
+    return found
+
+
+def _collated(
+    connection: Connection, workspace: str, chunks: Sequence[Row]
+) -> list[tuple[Row, list[MentionRow], list[AssertionRow]]]:
+    read = [(chunk, extraction_of(chunk["extraction"])) for chunk in chunks]
+    keys = {key for _, extraction in read for key in name_keys(extraction)}
+    places = Places(placements_of(connection, workspace, keys))
+    return [
+        (chunk, *collate(extraction, places, chunk["document_id"])) for chunk, extraction in read
+    ]
+
+
+def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[MentionRow]:
     bound = {"chunks": dump([chunk["seq"] for chunk in chunks])}
     evidence = _Evidence()
     for row in connection.execute(
-        "select e.key, m.name, m.kind, m.description, m.aliases, m.alias_keys, m.about"
+        "select e.key, m.name, m.kind, m.description, m.aliases, m.alias_keys, m.about, m.surfaces"
         " from json_each(:chunks) c cross join mentions m cross join entities e"
         " where m.chunk = c.value and e.seq = m.entity",
         bound,
@@ -91,6 +143,7 @@ def take_evidence(connection: Connection, workspace: str, chunks: Sequence[Row])
             MentionRow(
                 row["key"], row["name"], row["kind"], row["description"],
                 tuple(json.loads(row["aliases"])), bool(row["about"]),
+                surfaces_of(row["surfaces"]),
             )
         )  # fmt: skip
         evidence.aliases += [(alias, row["key"]) for alias in json.loads(row["alias_keys"])]
@@ -111,6 +164,7 @@ def take_evidence(connection: Connection, workspace: str, chunks: Sequence[Row])
         connection.execute(
             f"delete from {table} where chunk in (select value from json_each(:chunks))", bound
         )
+    return evidence.mentions
 
 
 def add_totals(

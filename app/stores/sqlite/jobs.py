@@ -24,13 +24,18 @@ def open_job(connection: Connection, workspace: str, job: Job, now: float) -> No
         " where workspace = :workspace and document_id = :document and latest = 1",
         values,
     )
+    insert_job(connection, workspace, job, now)
+
+
+def insert_job(connection: Connection, workspace: str, job: Job, now: float) -> None:
+    """With its first step. A job of the workspace gives no document its status."""
     connection.execute(
         "insert into jobs (id, workspace, plan, document_id, latest, state, status, stage,"
-        " created_at, updated_at)"
-        " values (:id, :workspace, :plan, :document, 1, 'queued', :status, :stage, :now, :now)",
+        " created_at, updated_at) values (:id, :workspace, :plan, :document, :document <> '',"
+        " 'queued', :status, :stage, :now, :now)",
         {
-            **values, "id": job.id, "plan": job.plan, "status": job.status,
-            "stage": FIRST_STAGE[job.plan], "now": now,
+            "workspace": workspace, "document": job.document_id, "id": job.id, "plan": job.plan,
+            "status": job.status, "stage": FIRST_STAGE[job.plan], "now": now,
         },
     )  # fmt: skip
     add_step(connection, job.id, FIRST_STAGE[job.plan], 0, (), now=now)

@@ -10,7 +10,7 @@ from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.stores.records import worker_lost
 from app.stores.refusals import no_job
 from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.jobs import add_step, close_job
+from app.stores.sqlite.jobs import add_step, close_job, insert_job, job_exists
 from app.stores.sqlite.rows import JOB, job_of
 
 _STEP = """
@@ -71,6 +71,13 @@ class SqliteJournal:
             return _claim(connection, row, now, lease)
 
         return await self._database.write(work)
+
+    async def open(self, job: Job) -> None:
+        def work(connection: Connection) -> None:
+            if not job_exists(connection, job.id):
+                insert_job(connection, job.workspace, job, self._database.clock())
+
+        await self._database.write(work, durable=True)
 
     async def renew(self, step: Step, *, lease: float) -> bool:
         def work(connection: Connection) -> bool:

@@ -35,10 +35,13 @@ from app.llm.tokens import TiktokenTokenizer
 from app.ports import Models, Workspace
 from app.rules.extractor import extract
 from app.stores.edge import EdgeEngine, EdgeVectors
-from app.stores.sqlite.archive import SqliteArchive
-from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.documents import SqliteDocuments
-from app.stores.sqlite.graph import SqliteGraph
+from app.stores.sqlite import (
+    SqliteArchive,
+    SqliteDatabase,
+    SqliteDocuments,
+    SqliteGraph,
+    SqliteNames,
+)
 from app.subjects import about
 from app.terms import terms
 from migrations import migrate_sqlite
@@ -220,8 +223,14 @@ async def open_libraries(folder: Path, *names: str) -> AsyncIterator[list[Librar
         yield [
             Library(
                 Workspace(
-                    name, SqliteDocuments(database, name), SqliteGraph(database, name),
-                    EdgeVectors(vectors, name), blobs, Options(), SqliteArchive(database, name),
+                    name=name,
+                    documents=SqliteDocuments(database, name),
+                    graph=SqliteGraph(database, name),
+                    names=SqliteNames(database, name),
+                    vectors=EdgeVectors(vectors, name),
+                    blobs=blobs,
+                    archive=SqliteArchive(database, name),
+                    options=Options(),
                 )
             )
             for name in names

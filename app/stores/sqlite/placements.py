@@ -1,0 +1,77 @@
+"""Names inside a transaction: what the fold counts of them, where it looks up what they mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from sqlite3 import Connection
+
+from app.domain import Placement
+from app.folding import NameTally, Surface
+from app.stores.counts import NameCount, name_tally_json, name_tally_of
+from app.stores.sqlite.rows import listed
+
+
+def placements_of(connection: Connection, workspace: str, keys: Iterable[str]) -> list[Placement]:
+    rows = connection.execute(
+        "select p.key, p.scope, p.entity, p.name from json_each(:keys) k cross join placements p"
+        " where p.workspace = :workspace and p.key = k.value",
+        {"workspace": workspace, "keys": listed(sorted(keys))},
+    )
+    return [Placement(*row) for row in rows]
+
+
+def count_names(
+    connection: Connection, workspace: str, taken: Sequence[Surface], added: Sequence[Surface]
+) -> None:
+    """A name whose facts change is open for decisions from then on."""
+    keys = listed(sorted({surface.key for surface in (*taken, *added)}))
+    bound = {"workspace": workspace, "keys": keys}
+    counts = {
+        row["key"]: NameCount(
+            key=row["key"], tally=name_tally_of(row["tally"]), mentions=row["mentions"]
+        )
+        for row in connection.execute(
+            "select n.key, n.tally, n.mentions from json_each(:keys) k cross join names n"
+            " where n.workspace = :workspace and n.key = k.value",
+            bound,
+        )
+    }
+    for sign, surfaces in ((-1, taken), (1, added)):
+        for surface in surfaces:
+            fresh = NameCount(key=surface.key, tally=NameTally())
+            counts.setdefault(surface.key, fresh).count(surface, sign)
+    connection.executemany(
+        "insert into names (workspace, key, tally, mentions, facts, revision)"
+        " values (:workspace, :key, :tally, :mentions, :facts, 1)"
+        " on conflict (workspace, key) do update set tally = excluded.tally,"
+        " mentions = excluded.mentions, facts = excluded.facts,"
+        " revision = revision + (facts <> excluded.facts)",
+        [
+            {
+                "workspace": workspace, "key": one.key, "tally": name_tally_json(one.tally),
+                "mentions": one.mentions, "facts": one.facts,
+            }
+            for one in counts.values()
+        ],
+    )  # fmt: skip
+
+
+def open_names(connection: Connection, workspace: str, keys: Iterable[str]) -> None:
+    """Have decisions on these names taken anew."""
+    connection.execute(
+        "update names set revision = revision + 1"
+        " where workspace = :workspace and key in (select value from json_each(:keys))",
+        {"workspace": workspace, "keys": listed(sorted(keys))},
+    )
+
+
+def add_moves(
+    connection: Connection, workspace: str, moves: Iterable[tuple[str, str, str]]
+) -> None:
+    """(name, entity that has its evidence, "") or ("", "", document): to be folded anew. What is
+    on its way already begins again, since it may have passed."""
+    connection.executemany(
+        "insert into moves (workspace, name, entity, document_id) values (?, ?, ?, ?)"
+        " on conflict do update set after = ''",
+        [(workspace, *move) for move in moves],
+    )

@@ -1,0 +1,238 @@
+"""Names to entities: what changed is compared with its like, and evidence moves where it belongs.
+
+Only names whose facts changed are looked at, each with those that share a block, so a document
+costs what it says and not what is stored. A decision depends on what is stored now and on nothing
+that came before it: any order of documents ends in the same clusters (`app.resolution`).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+from collections.abc import Iterable, Mapping, Sequence
+
+from app.domain import KnownName, Step
+from app.ports import Models, Names, Workspace
+from app.resolution.blocks import SATURATED, blocks
+from app.resolution.decide import cluster, decisions
+from app.resolution.model import Name, Pair
+from app.resolution.score import compare, recorded
+from app.resolution.senses import senses
+from app.resolution.settlement import Resolved, Reviewed, Settlement
+
+log = logging.getLogger("heliograph.resolve")
+
+BATCH = 64  # names a settlement
+CHUNKS = 16  # a transaction of moves
+MAX_CLOSURE = 1024  # names that one settlement looks at
+
+
+async def run(workspace: Workspace, models: Models, step: Step) -> None:
+    resolved = 0
+    while opened := await _settle(workspace.names):
+        resolved += opened
+    moved = 0
+    while chunks := await workspace.names.move(step.job_id, limit=CHUNKS):
+        moved += chunks
+    log.info(
+        "names.resolved workspace=%s document=%s names=%d moved=%d",
+        workspace.name, step.document_id, resolved, moved,
+    )  # fmt: skip
+
+
+async def due(workspace: Workspace, step: Step) -> list[list[str]]:
+    """One shard where anything is to be decided or moved."""
+    names = workspace.names
+    return [["names"]] if await names.opened(limit=1) or await names.moving() else []
+
+
+async def moved(workspace: Workspace, step: Step) -> list[list[str]]:
+    """One shard where profiles and vectors of other documents had to follow."""
+    return [["moves"]] if await workspace.names.moved(step.job_id) else []
+
+
+async def tidy(workspace: Workspace, models: Models, step: Step) -> None:
+    await workspace.names.tidy(step.job_id)
+
+
+async def _settle(names: Names) -> int:
+    """Decide on some open names; how many there were. Another worker may settle in between: then
+    what was read is read again."""
+    while True:
+        version = await names.version()
+        opened = await names.opened(limit=BATCH)
+        if not opened:
+            return 0
+        settlement = await _Settling(names, version, opened).settlement()
+        if await names.settle(settlement):
+            return len(opened)
+        await asyncio.sleep(random.uniform(0.0, 0.05))
+
+
+class _Settling:
+    """Reads what decisions on the open names depend on, and takes them."""
+
+    def __init__(self, names: Names, version: int, opened: Sequence[KnownName]) -> None:
+        self._names, self._version = names, version
+        self._known = {one.key: one for one in opened}
+        self._alive = {one.key: _name(one) for one in opened if one.mentions}
+        self._gone = [one.key for one in opened if not one.mentions]
+        self._opened = [one.key for one in opened]
+
+    async def settlement(self) -> Settlement:
+        posted = {key: _blocks(name) for key, name in self._alive.items()}
+        candidates, reopen = await self._candidates(posted)
+        fresh = await self._compared(candidates)
+        closure = _Closure(self._names, self._known, set(self._opened), fresh)
+        await closure.grow()
+        return Settlement(
+            version=self._version,
+            resolved=[self._resolved(key, posted[key]) for key in self._alive],
+            gone=self._gone,
+            pairs=closure.reviewed(fresh),
+            decisions=closure.other_decisions(fresh),
+            placed={**closure.placed(), **{key: key for key in self._gone}},
+            reopen=reopen,
+        )
+
+    def _resolved(self, key: str, posted: tuple[str, ...]) -> Resolved:
+        known = self._known[key]
+        apart = senses(key, known.form, known.scopes) if known.scopes else {}
+        return Resolved(key, known.revision, posted, apart)
+
+    async def _candidates(
+        self, posted: dict[str, tuple[str, ...]]
+    ) -> tuple[dict[str, set[str]], list[str]]:
+        """For each live open name those that share a block, and names to resolve anew because a
+        block that they share became too common to mean anything, or ceased to be."""
+        before = {key: set(self._known[key].blocks) for key in self._opened}
+        asked = sorted({block for own in (*posted.values(), *before.values()) for block in own})
+        lists = await self._names.in_blocks(asked, limit=SATURATED + len(self._opened) + 1)
+        candidates: dict[str, set[str]] = {key: set() for key in posted}
+        reopen: set[str] = set()
+        for block in asked:
+            was = set(lists.get(block, ()))
+            now = was - set(self._opened) | {key for key in posted if block in posted[key]}
+            if (len(was) > SATURATED) != (len(now) > SATURATED):
+                reopen |= was | now
+            if len(now) <= SATURATED:
+                for key in now & candidates.keys():
+                    candidates[key] |= now
+        return candidates, sorted(reopen - set(self._opened))
+
+    async def _compared(self, candidates: dict[str, set[str]]) -> list[Pair]:
+        others = set().union(*candidates.values()) - self._known.keys()
+        for known in await self._names.known(sorted(others)):
+            self._known[known.key] = known
+        pairs = sorted(
+            {
+                (min(key, other), max(key, other))
+                for key, found in candidates.items()
+                for other in found
+                if other != key and other in self._known and self._known[other].mentions
+            }
+        )
+        made = (compare(_name(self._known[one]), _name(self._known[other])) for one, other in pairs)
+        return [pair for pair in made if recorded(pair)]
+
+
+class _Closure:
+    """All names whose cluster may change with the open ones, and the pairs that decide it.
+
+    It grows along pairs that merge, and no further: a short form that may mean many is decided by
+    counting its pairs, not by looking at what they lead to."""
+
+    def __init__(
+        self, names: Names, known: dict[str, KnownName], opened: set[str], fresh: Sequence[Pair]
+    ) -> None:
+        self._names, self._known, self._opened = names, known, opened
+        self._pairs = {pair.keys: pair for pair in fresh}
+        self._before: dict[tuple[str, str], str] = {}  # stored decisions
+        self._loaded: set[str] = set()  # names all of whose pairs are known
+        self._inside: set[str] = set()
+        self._rulings: dict[tuple[str, str], bool] = {}
+        self._decisions: Mapping[tuple[str, str], str] = {}
+
+    async def grow(self) -> None:
+        await self._load(self._opened)
+        frontier = {key for keys in (*self._pairs, *self._before) for key in keys} | self._opened
+        while frontier and len(self._inside) < MAX_CLOSURE:
+            frontier = await self._with_members(frontier) - self._inside
+            self._inside |= frontier
+            await self._load(frontier)
+            await self._load({pair.leaf for pair in self._pairs.values() if pair.leaf})
+            self._decisions = decisions(list(self._pairs.values()), self._rulings)
+            merged = [keys for keys, what in self._decisions.items() if what == "merge"]
+            merged += [keys for keys, same in self._rulings.items() if same]
+            touching = [keys for keys in merged if self._inside & set(keys)]
+            frontier = {key for keys in touching for key in keys} - self._inside
+        if frontier:
+            log.warning("names.crowded names=%d", len(self._inside))
+        await self._know(self._inside)
+
+    async def _load(self, keys: Iterable[str]) -> None:
+        """Stored pairs and rulings of these names; pairs of open names are the fresh ones."""
+        wanted = sorted(set(keys) - self._loaded)
+        if not wanted:
+            return
+        self._loaded.update(wanted)
+        for reviewed in await self._names.pairs(wanted):
+            self._before[reviewed.pair.keys] = reviewed.decision
+            if not self._opened & set(reviewed.pair.keys):
+                self._pairs.setdefault(reviewed.pair.keys, reviewed.pair)
+        for ruling in await self._names.rulings(wanted):
+            self._rulings[ruling.one, ruling.other] = ruling.same
+
+    async def _with_members(self, keys: set[str]) -> set[str]:
+        """And whatever shares an entity with them now."""
+        await self._know(keys)
+        entities = {self._known[key].entity for key in keys if key in self._known}
+        members = await self._names.members(sorted(entities))
+        return keys | entities | {key for found in members.values() for key in found}
+
+    async def _know(self, keys: set[str]) -> None:
+        for known in await self._names.known(sorted(keys - self._known.keys())):
+            self._known[known.key] = known
+
+    # --- what comes of it ------------------------------------------------------------------------
+
+    def placed(self) -> dict[str, str]:
+        """Name -> entity. A cluster keeps the entity that has most of its mentions, so that the
+        least evidence moves."""
+        alive = {
+            key: _name(self._known[key])
+            for key in self._inside
+            if key in self._known and self._known[key].mentions
+        }
+        placed: dict[str, str] = {}
+        for members in cluster(alive, list(self._pairs.values()), self._rulings):
+            weight = dict.fromkeys(members, 0)
+            for key in members:
+                here = self._known[key].entity
+                weight[here if here in members else key] += self._known[key].mentions
+            entity = min(weight, key=lambda key: (-weight[key], key))
+            placed |= dict.fromkeys(members, entity)
+        return placed
+
+    def reviewed(self, fresh: Sequence[Pair]) -> list[Reviewed]:
+        return [Reviewed(pair, self._decisions[pair.keys]) for pair in fresh]
+
+    def other_decisions(self, fresh: Sequence[Pair]) -> list[tuple[str, str, str]]:
+        """Those of stored pairs that changed, since their short form has other rivals now."""
+        own = {pair.keys for pair in fresh}
+        return [
+            (*keys, decision)
+            for keys, decision in self._decisions.items()
+            if keys not in own and self._before.get(keys) not in (None, decision)
+        ]
+
+
+def _blocks(name: Name) -> tuple[str, ...]:
+    own = blocks(name)
+    return (*own.strong, *own.weak)
+
+
+def _name(known: KnownName) -> Name:
+    """How often it is mentioned decides nothing."""
+    return Name(known.key, known.form, known.kind, known.aliases)
