@@ -22,7 +22,7 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports evaluate resolution faults lock docker
+.PHONY: help run serve test check lint format types imports evaluate cases resolution faults lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -56,6 +56,10 @@ evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data
 
 faults: $(VENV)/.dev ## break the service by seeded schedules (STACK=embedded|neo4j SEED= RUNS= ONLY= JSON=)
 	@$(BIN)/python -m tests.faults
+
+CASES := $(or $(HELIOGRAPH_SHARED),../shared)/cases/reports.jsonl
+cases: $(VENV)/.dev ## reported bugs as cases, on the whole service (FILE=other.jsonl, ONLY=ids or areas, STACK=neo4j)
+	@$(BIN)/python -m tests.cases.runner --only "$(ONLY)" $(or $(FILE),$(CASES))
 
 resolution: $(VENV)/.dev ## which names are one thing: precision and recall (PAIRS=file for other pairs)
 	@$(BIN)/python -m tests.bench.resolution $(PAIRS)
