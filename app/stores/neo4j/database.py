@@ -36,6 +36,14 @@ TIMEOUT = 60.0  # seconds that a transaction may take on the server
 RETRY_SECONDS = 30.0  # how long the driver repeats a transaction after transient errors
 VANISHED = "Neo.ClientError.Statement.EntityNotFound"
 TRIES = 8  # of a transaction that met with another one
+# The server ended the transaction: it stops, or the transaction waited for too long.
+ENDED = {
+    f"Neo.ClientError.Transaction.{how}"
+    for how in (
+        "LockClientStopped", "Terminated", "TransactionNotFound", "TransactionTimedOut",
+        "TransactionTimedOutClientConfiguration",
+    )
+}  # fmt: skip
 NO_DATABASE = "Neo.ClientError.Database.DatabaseNotFound"
 
 T = TypeVar("T")
@@ -177,8 +185,8 @@ def _translated() -> Iterator[None]:
     except (DriverError, Neo4jError, OSError) as error:
         if getattr(error, "code", None) == NO_DATABASE:
             raise Misconfigured("Neo4j has no database of the configured name.") from error
-        if isinstance(error, ClientError):  # a statement of ours is wrong: a bug, not an outage
-            raise
+        if isinstance(error, ClientError) and error.code not in ENDED:
+            raise  # a statement of ours is wrong: a bug, not an outage
         raise Unavailable(f"Neo4j is not available: {_brief(error)}") from error
 
 
