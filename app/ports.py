@@ -515,9 +515,10 @@ class Journal(Protocol):
         `cancelled`. The error's stage is the job's where it names none."""
         ...
 
-    async def overdue(self, *, limit: int) -> list[Ticket]:
+    async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:
         """Open steps whose lease or waiting time has run out, or that were never claimed and are
-        older than a few seconds."""
+        older than a few seconds. `lease` is what workers give, the same everywhere: a time further
+        ahead is of a clock that was set back since, and has run out too, here as for `claim`."""
         ...
 
 

@@ -57,8 +57,9 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
 @contextlib.asynccontextmanager
 async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker inside this process, over services that are open already; yields its task."""
-    crew = _crew(services, settings)
-    sweeper = asyncio.create_task(_sweep_for_ever(services, settings))
+    terms = _terms(settings)
+    crew = Crew(services, terms)
+    sweeper = asyncio.create_task(_sweep_for_ever(services, terms))
     running = asyncio.create_task(_work_for_ever(crew, settings))
     try:
         yield running
@@ -84,15 +85,15 @@ async def _work_for_ever(crew: Crew, settings: Settings) -> None:
         await asyncio.sleep(RESTART_SECONDS)
 
 
-def _crew(services: Services, settings: Settings) -> Crew:
-    return Crew(services, Terms(lease=settings.lease_seconds, tries=settings.tries))
+def _terms(settings: Settings) -> Terms:
+    return Terms(lease=settings.lease_seconds, tries=settings.tries)
 
 
-async def _sweep_for_ever(services: Services, settings: Settings) -> None:
-    pause = min(SWEEP_SECONDS, settings.lease_seconds / 3)
+async def _sweep_for_ever(services: Services, terms: Terms) -> None:
+    pause = min(SWEEP_SECONDS, terms.lease / 3)
     while True:
         try:
-            await sweep(services)
+            await sweep(services, terms)
         except AppError as error:
             log.warning("sweep.failed code=%s", error.code)
         except Exception:  # a bug must not end what every lost message relies on
@@ -132,8 +133,9 @@ async def _start(context: dict[str, Any]) -> None:
     settings = context["settings"]
     stack = context["stack"] = AsyncExitStack()
     services = await stack.enter_async_context(open_services(settings))
-    context["crew"] = _crew(services, settings)
-    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, settings))
+    terms = _terms(settings)
+    context["crew"] = Crew(services, terms)
+    context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, terms))
     log.info("worker.started max_jobs=%d", settings.max_jobs)
 
 

@@ -44,9 +44,9 @@ async def run_ticket(
             return
 
 
-async def sweep(services: Services, *, limit: int = 1000) -> int:
+async def sweep(services: Services, terms: Terms, *, limit: int = 1000) -> int:
     """Send again what a crash, a lost message or a full queue left lying; returns how many."""
-    tickets = await services.journal.overdue(limit=limit)
+    tickets = await services.journal.overdue(limit=limit, lease=terms.lease)
     if tickets:
         lost = sum(ticket.attempt > 0 for ticket in tickets)
         level = logging.INFO if lost else logging.DEBUG  # the rest may merely wait for its turn

@@ -27,9 +27,16 @@ from app.domain import (
 from app.errors import Invalid
 
 GRACE_SECONDS = 5.0  # a fresh step is left to the queue for so long
+LONGEST_DELAY = 100.0  # before a step is tried again; the runner gives less
 REPLACED = Failure("cancelled", "A later request for the document took over.", "", False)
 CANCELLED = Failure("cancelled", "The job was cancelled.", "", True)
 _THOUSANDTHS = 1000
+
+
+def furthest(lease: float, leased: bool) -> float:
+    """How far ahead a step's time may lie. One beyond that was written by a clock that has been
+    set back since, and would hold the step for as long as the clock was ahead."""
+    return 1.5 * lease if leased else LONGEST_DELAY
 
 
 def worker_lost(tries: int, stage: str) -> Failure:

@@ -236,9 +236,11 @@ async def test_a_step_that_waits_cannot_be_claimed_before_its_time(
     journal: Journal, job: Job
 ) -> None:
     step = await claim(journal, f"{job.id}.parse.0")
-    await journal.release(step, delay=3600, error="model away")
+    await journal.release(step, delay=60, error="model away")
     assert await journal.claim(step.id, lease=LEASE, tries=5) is None
-    assert step.id not in {ticket.step_id for ticket in await journal.overdue(limit=10_000)}
+    assert step.id not in {
+        ticket.step_id for ticket in await journal.overdue(limit=10_000, lease=LEASE)
+    }
 
 
 async def test_lost_steps_are_overdue_and_held_or_fresh_ones_are_not(
@@ -251,11 +253,31 @@ async def test_lost_steps_are_overdue_and_held_or_fresh_ones_are_not(
     await claim(journal, lost, lease=0)
     await claim(journal, held)
     await journal.release(await claim(journal, waiting), delay=0, error="away")
-    overdue = {ticket.step_id: ticket for ticket in await journal.overdue(limit=10_000)}
+    overdue = {
+        ticket.step_id: ticket for ticket in await journal.overdue(limit=10_000, lease=LEASE)
+    }
     assert overdue[lost] == Ticket(lost, 1)
     assert overdue[waiting] == Ticket(waiting, 1)
     assert held not in overdue and fresh not in overdue
-    assert len(await journal.overdue(limit=1)) == 1
+    assert len(await journal.overdue(limit=1, lease=LEASE)) == 1
+
+
+@pytest.mark.parametrize("ahead", [3600, 86_400])
+async def test_a_time_that_a_clock_wrote_which_was_set_back_since_has_run_out(
+    journal: Journal, documents: Documents, ahead: float
+) -> None:
+    """Seen after the change, a lease ends as much later as the clock was ahead; so does a delay."""
+    jobs = [make.job(f"d{n}") for n in range(2)]
+    for one in jobs:
+        await documents.submit(one.document_id, make.revision(), one)
+    leased, waiting = [f"{one.id}.parse.0" for one in jobs]
+    await claim(journal, leased, lease=LEASE + ahead)
+    await journal.release(await claim(journal, waiting), delay=LEASE + ahead, error="away")
+    overdue = {one.step_id for one in await journal.overdue(limit=10_000, lease=LEASE)}
+    assert {leased, waiting} <= overdue
+    for step_id in (leased, waiting):
+        assert (await claim(journal, step_id)).attempt == 2
+        assert await journal.claim(step_id, lease=LEASE, tries=5) is None
 
 
 # --- ending --------------------------------------------------------------------------------------
@@ -272,7 +294,7 @@ async def test_cancelling_a_running_job_takes_its_steps_away(
     assert not await journal.renew(opened.step, lease=LEASE)
     assert await journal.finish(opened.step, next_stage="merge", lease=LEASE) == Opened()
     assert await journal.claim(opened.send[0].step_id, lease=LEASE, tries=5) is None
-    left = {ticket.step_id for ticket in await journal.overdue(limit=10_000)}
+    left = {ticket.step_id for ticket in await journal.overdue(limit=10_000, lease=LEASE)}
     assert not any(step_id.startswith(job.id) for step_id in left)
     document = await documents.get("d")
     assert (document.job.state, document.status) == (State.CANCELLED, Status.FAILED)

@@ -110,7 +110,7 @@ async def use_documents_and_journal(library: Library, journal: SqliteJournal, jo
     step = (await journal.finish(step, shards=[["a"], ["b"]], lease=60)).step
     assert step is not None
     await journal.release(step, delay=0, error="x")
-    await journal.overdue(limit=5)
+    await journal.overdue(limit=5, lease=30)
     for narrowed in ({}, {"document_id": "d1"}, {"state": State.QUEUED}, {"after": job}):
         await journal.jobs("w", **narrowed)  # type: ignore[arg-type]
     await journal.job("w", job)
@@ -243,9 +243,9 @@ async def test_a_fresh_step_is_left_to_the_queue_for_a_few_seconds(path: Path) -
     job = make.job("d")
     async with opened(path, now=1000.0) as database:
         await SqliteDocuments(database, "w").submit("d", make.revision(), job)
-        assert await SqliteJournal(database).overdue(limit=5) == []
+        assert await SqliteJournal(database).overdue(limit=5, lease=30) == []
     async with opened(path, now=1006.0) as database:
-        [ticket] = await SqliteJournal(database).overdue(limit=5)
+        [ticket] = await SqliteJournal(database).overdue(limit=5, lease=30)
         assert ticket.step_id == f"{job.id}.parse.0"
 
 
@@ -257,9 +257,11 @@ async def test_a_lease_holds_until_its_time_is_up(path: Path) -> None:
         assert step is not None
     async with opened(path, now=1029.0) as database:
         assert await SqliteJournal(database).claim(step.id, lease=30, tries=5) is None
-        assert await SqliteJournal(database).overdue(limit=5) == []
+        assert await SqliteJournal(database).overdue(limit=5, lease=30) == []
     async with opened(path, now=1031.0) as database:
-        assert [t.step_id for t in await SqliteJournal(database).overdue(limit=5)] == [step.id]
+        assert [t.step_id for t in await SqliteJournal(database).overdue(limit=5, lease=30)] == [
+            step.id
+        ]
         assert await SqliteJournal(database).claim(step.id, lease=30, tries=5) is not None
 
 

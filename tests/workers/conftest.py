@@ -113,7 +113,7 @@ class Rig:
             await run_ticket(self.services, self.queue.sent.popleft(), self.terms)
 
     async def sweep(self) -> None:
-        await sweep(self.services)
+        await sweep(self.services, self.terms)
         await self.drain()
 
     async def entities(self, workspace: str = "default") -> dict[str, int]:

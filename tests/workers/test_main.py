@@ -78,7 +78,7 @@ async def test_a_bug_in_one_sweep_does_not_end_sweeping(
         def __getattr__(self, name: str) -> object:
             return getattr(services.journal, name)
 
-        async def overdue(self, *, limit: int) -> list[Ticket]:
+        async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:
             nonlocal broken
             if broken:
                 broken = False

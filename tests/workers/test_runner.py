@@ -242,7 +242,7 @@ async def test_a_heartbeat_keeps_a_long_step(rig: Rig) -> None:
 async def _sweep_meanwhile(rig: Rig) -> None:
     for _ in range(8):
         await asyncio.sleep(0.1)
-        assert not await rig.services.journal.overdue(limit=10), "the lease ran out under the step"
+        assert not await rig.services.journal.overdue(limit=10, lease=30), "the lease ran out under the step"
 
 
 async def test_an_unreadable_reply_everywhere_still_ends_in_a_warning(rig: Rig) -> None:

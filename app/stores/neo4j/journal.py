@@ -13,7 +13,7 @@ from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.jobs import GRACE_MS, close_job, insert_job
 from app.stores.neo4j.rows import job_of
-from app.stores.records import worker_lost
+from app.stores.records import furthest, worker_lost
 from app.stores.refusals import no_job
 
 
@@ -107,7 +107,9 @@ class Neo4jJournal:
         rows = await self._database.write(
             """
             MATCH (j:Job {id: $job}) SET j.locked = true
-            WITH j MATCH (s:Step {id: $id}) WHERE s.ready_at <= timestamp()
+            WITH j MATCH (s:Step {id: $id})
+            WHERE s.ready_at <= timestamp()
+                OR s.ready_at > timestamp() + CASE WHEN s.leased THEN $leased ELSE $waiting END
             WITH j, s, s.tries < $tries AS free
             FOREACH (_ IN CASE WHEN free THEN [1] ELSE [] END |
                 SET s.claims = s.claims + 1, s.tries = s.tries + 1, s.leased = true,
@@ -116,6 +118,7 @@ class Neo4jJournal:
             RETURN free, properties(s) AS s, properties(j) AS j
             """,
             job=step_id.rsplit(".", 2)[0], id=step_id, lease=_ms(lease), tries=tries,
+            leased=_ms(furthest(lease, True)), waiting=_ms(furthest(lease, False)),
         )  # fmt: skip
         if not rows:
             return None
@@ -223,7 +226,7 @@ class Neo4jJournal:
 
         return await self._database.transaction(work)
 
-    async def overdue(self, *, limit: int) -> list[Ticket]:
+    async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:
         rows = await self._database.read(
             """
             MATCH (s:Step) WHERE s.overdue_at <= timestamp()
@@ -231,6 +234,17 @@ class Neo4jJournal:
             """,
             limit=limit,
         )
+        if len(rows) < limit:  # and those of a clock that was ahead
+            leased, waiting = _ms(furthest(lease, True)), _ms(furthest(lease, False))
+            rows += await self._database.read(
+                """
+                MATCH (s:Step) WHERE s.overdue_at > timestamp() + $far
+                WITH s WHERE s.overdue_at
+                    > timestamp() + CASE WHEN s.leased THEN $leased ELSE $waiting END
+                RETURN s.id AS id, s.claims AS claims LIMIT $limit
+                """,
+                limit=limit - len(rows), leased=leased, waiting=waiting, far=min(leased, waiting),
+            )  # fmt: skip
         return [Ticket(row["id"], row["claims"]) for row in rows]
 
 

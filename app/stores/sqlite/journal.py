@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
-from app.stores.records import worker_lost
+from app.stores.records import furthest, worker_lost
 from app.stores.refusals import no_job
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.jobs import add_step, close_job, insert_job, job_exists
 from app.stores.sqlite.rows import JOB, job_of
 
 _STEP = """
-    select s.id, s.job_id, s.stage, s.shard, s.claims, s.tries, s.ready_at,
+    select s.id, s.job_id, s.stage, s.shard, s.claims, s.tries, s.leased, s.ready_at,
         j.workspace, j.plan, j.document_id
     from steps s join jobs j on j.id = s.job_id
     where s.id = :id
@@ -62,7 +62,7 @@ class SqliteJournal:
         def work(connection: Connection) -> Step | None:
             now = self._database.clock()
             row = connection.execute(_STEP, {"id": step_id}).fetchone()
-            if row is None or row["ready_at"] > now:
+            if row is None or now < row["ready_at"] <= now + furthest(lease, row["leased"]):
                 return None
             if row["tries"] >= tries:
                 lost = worker_lost(row["tries"], row["stage"])
@@ -155,12 +155,23 @@ class SqliteJournal:
 
         return await self._database.write(work, durable=True)
 
-    async def overdue(self, *, limit: int) -> list[Ticket]:
+    async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:
+        now = self._database.clock()
         rows = await self._database.rows(
             "select id, claims from steps where overdue_at <= :now"
             " order by overdue_at limit :limit",
-            {"now": self._database.clock(), "limit": limit},
+            {"now": now, "limit": limit},
         )
+        if len(rows) < limit:  # and those of a clock that was ahead
+            rows += await self._database.rows(
+                "select id, claims from steps where overdue_at > :far"
+                " and overdue_at > case leased when 1 then :leased else :waiting end limit :limit",
+                {
+                    "leased": now + furthest(lease, True), "waiting": now + furthest(lease, False),
+                    "far": now + min(furthest(lease, held) for held in (True, False)),
+                    "limit": limit - len(rows),
+                },
+            )  # fmt: skip
         return [Ticket(row["id"], row["claims"]) for row in rows]
 
 
