@@ -6,7 +6,8 @@ class, a colon and what the names share:
 strong: `n` normal key (its own and those of stated aliases), `k` the thing the whole world calls
 so, `s` core words in order of the alphabet, `j` all letters in one;
 weak: `a` letters of an acronym, `p` first initial and last word, `t` a core word, `e` the first or
-last five letters, `b` two Chinese or Japanese characters, `c` ends of a Chinese abbreviation.
+last five letters of a single word, `b` two Chinese or Japanese characters, `c` ends of a Chinese
+abbreviation.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.resolution import chinese
-from app.resolution.model import Name
+from app.resolution.model import Name, coarse
 from app.resolution.parse import Parsed, parse
 from app.words import is_stop_word
 
@@ -47,23 +48,24 @@ def blocks(name: Name) -> Blocks:
         strong.append("s:" + " ".join(sorted(parsed.cores)))
     if parsed.joined:
         strong.append("j:" + parsed.joined)
-    weak = _characters(parsed) if parsed.script == "cj" else _words(parsed)
+    weak = _characters(parsed) if parsed.script == "cj" else _words(parsed, coarse(name.kind))
     return Blocks(tuple(dict.fromkeys(strong)), tuple(dict.fromkeys(weak)))
 
 
-def _words(parsed: Parsed) -> list[str]:
-    found = _acronyms(parsed)
+def _words(parsed: Parsed, kind: str) -> list[str]:
+    found = _acronyms(parsed, least=3 if kind == "person" else 2)
     if 2 <= len(parsed.core) <= 5 and parsed.core[0][0].isalpha():
         found.append(f"p:{parsed.core[0][0]} {parsed.head[-1]}")
     found += [f"t:{word}" for word in parsed.core[:_MAX_WORDS] if len(word) > 2]
     letters = parsed.joined
-    if len(letters) >= 6:
+    if len(letters) >= 6 and len(parsed.core) == 1:
         found += [f"e:{letters[:5]}-", f"e:-{letters[-5:]}"]
     return found
 
 
-def _acronyms(parsed: Parsed) -> list[str]:
-    """The letters of a short name; the initials of a long one, with and without stop words."""
+def _acronyms(parsed: Parsed, *, least: int) -> list[str]:
+    """The letters of a short name; the initials of a long one, with and without stop words. Half
+    of all people share two initials with another: those of persons find nothing."""
     if parsed.short:
         letters = parsed.joined
         capitals = sum(char.isupper() for char in parsed.base)
@@ -72,7 +74,7 @@ def _acronyms(parsed: Parsed) -> list[str]:
         return [f"a:{letters}", *([f"a:{letters[:-1]}"] if parsed.base.endswith("s") else [])]
     whole = "".join(token[0] for token in parsed.tokens)
     content = "".join(token[0] for token in parsed.tokens if not is_stop_word(token))
-    return [f"a:{letters}" for letters in (whole, content) if 2 <= len(letters) <= 7]
+    return [f"a:{letters}" for letters in (whole, content) if least <= len(letters) <= 7]
 
 
 def _characters(parsed: Parsed) -> list[str]:

@@ -19,11 +19,11 @@ _TINY = 3  # a key of two capitals and its mark
 Decision = Literal["merge", "ask", "apart"]
 Keys = tuple[str, str]
 
-# What a short form scores at most when it may stand for something else too, and how many other
-# things it takes. One person of three called Smith is meant by no "Smith" in particular.
+# How many other things a short form may stand for before it scores no more than this. Who of three
+# Smiths is meant by "Smith" is not worth a question.
 _AMBIGUOUS = {
     "acronym": (1, 58.0), "chinese": (1, 58.0), "initials": (1, 66.0), "middle": (1, 66.0),
-    "partial": (2, 58.0), "safe_tail": (1, 66.0), "defined": (1, 66.0), "near": (1, 66.0),
+    "partial": (2, 48.0), "safe_tail": (1, 66.0), "defined": (1, 66.0), "near": (1, 66.0),
 }  # fmt: skip
 
 
@@ -81,9 +81,15 @@ def decisions(pairs: Sequence[Pair], rulings: Mapping[Keys, bool]) -> dict[Keys,
         if pair.leaf and found[pair.keys] == "merge":
             homes[pair.leaf].append(pair)
     for leaf, own in homes.items():
-        stated = [pair for pair in own if pair.relation == "defined"] or own
-        if _things([_partner(pair, leaf) for pair in stated]) > 1:
-            found |= {pair.keys: "ask" for pair in own}
+        best = [pair for pair in own if pair.relation == "defined"] or own
+        partners = [_partner(pair, leaf) for pair in best]
+        if _things(partners) > 1:
+            best = []
+        found |= {
+            pair.keys: "ask"
+            for pair in own
+            if pair not in best and (not best or _things([*partners, _partner(pair, leaf)]) > 1)
+        }
     return found
 
 

@@ -41,6 +41,12 @@ def opposites() -> Mapping[str, frozenset[str]]:
 
 
 @cache
+def states() -> Mapping[str, str]:
+    """Postal code of a state of the US to its name; only names of one word."""
+    return dict(pair.split("=") for pair in words("states"))
+
+
+@cache
 def world() -> Mapping[str, int]:
     """Key of a name that the whole world knows to the number of the thing it names."""
     rows = [row for row in _lines("world-names.txt") if row and not row.startswith("#")]

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from app.names import abbreviates, key
 from app.resolution import numbers
-from app.resolution.lists import impersonal, legal_phrases, simplify, words, world
+from app.resolution.lists import impersonal, legal_phrases, simplify, states, words, world
 from app.words import is_stop_word
 
 _CJ = "\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
@@ -87,6 +87,7 @@ def parse(form: str) -> Parsed:
     tokens = _tokens(named)
     head, legal, front = _core(tokens)
     tail_tokens = _tokens(tail) if tail else []
+    tail_tokens = [_Token(written, _state(folded)) for written, folded in tail_tokens]
     extra = tail_tokens + (_tokens(bracket) if bracket else [])
     tail_core, tail_legal, _ = _core(extra) if extra else ((), False, "")
     core = head + tail_core
@@ -144,6 +145,11 @@ def _bracket(text: str) -> tuple[str, frozenset[str], str]:
     if abbreviates(head, inner):
         return inner, frozenset((key(head),)), ""
     return head, frozenset(), inner
+
+
+def _state(code: str) -> str:
+    """`il` as `illinois`; other words as they are."""
+    return states().get(code, code)
 
 
 def _lists(base: str, comma: re.Match[str]) -> bool:

@@ -221,7 +221,9 @@ def _partial(short: Parsed, long: Parsed) -> Relation | None:
     [token] = short.core
     if len(token) < 2 or token in impersonal() or token in words("roles"):
         return None
-    return Relation("partial", short.key) if token in (long.core[0], long.core[-1]) else None
+    if long.comma or token not in (long.core[0], long.core[-1]):
+        return None
+    return Relation("qualified" if "of" in long.tokens else "partial", short.key)
 
 
 def _initials(a: Parsed, b: Parsed) -> Relation | None:
@@ -304,7 +306,9 @@ def _typo(one: Side, other: Side) -> Relation | None:
     if len(a.core) == 1 or len(b.core) == 1:
         return Relation("near_1", min(a.key, b.key), sure)
     same_place = [x == y for x, y in zip(a.core, b.core, strict=False)].count(False) == 1
-    return Relation("typo", "", sure if same_place and len(a.core) == len(b.core) else 0.2)
+    return Relation(
+        "typo", "", sure if same_place and len(a.core) == len(b.core) else spelling.UNSURE
+    )
 
 
 def _inside(a: Parsed, b: Parsed) -> Relation:

@@ -6,6 +6,7 @@ from functools import lru_cache
 
 from app.resolution.model import ASK, MERGE, Name, Pair, Ties
 from app.resolution.relations import BASES, RECOGNISED, Relation, Side, relate, side, stated
+from app.resolution.spelling import UNSURE
 from app.resolution.vetoes import veto
 
 _NOTHING = Ties()
@@ -103,6 +104,7 @@ def _capped(relation: Relation, a: Side, b: Side, ties: Ties, score: float) -> f
         relation.name in _CAPPED
         or (relation.name == "partial" and not (persons and near))
         or (relation.name == "middle" and not near)
+        or (relation.name == "typo" and relation.sure <= UNSURE)
         or (relation.name == "initials" and not (relation.sure or near))
         or (a.kind and b.kind and a.kind != b.kind and "person" in (a.kind, b.kind))
     )

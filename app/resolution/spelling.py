@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from app.words import listed
 
+UNSURE = 0.2  # looks like a slip, but such words are often two
+_LONGEST = 40  # letters; longer words are no words
 _DEMONYMS = ("n", "an", "ian", "ese", "ish", "ic", "i", "s")
+_FEMININE = ("a", "e", "y")  # or a country: Davida, Germany
 
 
 def within(one: str, other: str, limit: int) -> int:
@@ -36,11 +39,16 @@ def within(one: str, other: str, limit: int) -> int:
 def slip(one: str, other: str) -> float:
     """How likely one word is the other misspelt: 0 no, up to 1.
 
-    One edit in five letters, two in nine, the same first letter; not a nationality (Oman, Omani)
-    and not two words of the dictionary (modulated, modified).
+    One edit in five letters, two in nine, the same first letter; not a nationality (Oman,
+    Omani), perhaps not a feminine (David, Davida), and not two words of the dictionary
+    (modulated, modified).
     """
     short, long = sorted((one, other), key=len)
-    if len(short) < 5 or short[0] != long[0] or not (short.isalpha() and long.isalpha()):
+    if (
+        not 5 <= len(short) <= len(long) <= _LONGEST
+        or short[0] != long[0]
+        or not (short.isalpha() and long.isalpha())
+    ):
         return 0.0
     edits = within(short, long, 2 if len(short) >= 9 else 1)
     if edits > (2 if len(short) >= 9 else 1):
@@ -50,6 +58,8 @@ def slip(one: str, other: str) -> float:
         for ending in _DEMONYMS
     ):
         return 0.0
+    if any(long == short + ending for ending in _FEMININE):
+        return UNSURE
     known = listed(short) + listed(long)
     if known == 2:
         return 0.0

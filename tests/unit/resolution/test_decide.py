@@ -201,3 +201,18 @@ def test_a_name_that_comes_and_goes_leaves_no_trace(names: list[Name], guest: Na
     with_guest = [*(one for one in names if one.key != guest.key), guest]
     cluster(named(with_guest), pairs(with_guest), {})
     assert cluster(named(names), pairs(names), {}) == before
+
+
+def test_what_a_text_states_outweighs_letters_that_fit() -> None:
+    stated = name("South Dakota State Archive", "", "SDSA")
+    names = [stated, name("SDSA"), name("San Diego Science Alliance")]
+    found = clusters(*names)
+    assert found == groups(["South Dakota State Archive", "SDSA"], ["San Diego Science Alliance"])
+    tiny = [name("Puerto Rico", "", "PR"), name("PR"), name("Public Relations")]
+    assert clusters(*tiny) == groups(*([one.form] for one in tiny))
+
+
+def test_who_of_many_is_meant_is_not_worth_a_question() -> None:
+    people = [name(f"{first} Mobutu", "person") for first in ("Joseph", "Kongulu", "Nzanga")]
+    found = decisions(pairs([name("Mobutu", "person"), *people], TOGETHER), {})
+    assert {found[keys] for keys in found if "mobutu" in keys} == {"apart"}

@@ -198,3 +198,32 @@ def test_composed_and_decomposed_accents_give_one_parse() -> None:
     composed, decomposed = "Zürich Café", unicodedata.normalize("NFD", "Zürich Café")
     assert composed != decomposed
     assert parse(composed).core == parse(decomposed).core == ("zurich", "cafe")
+
+
+def test_a_slip_of_the_pen_merges_where_all_else_is_alike() -> None:
+    for one, other in [
+        ("Oscar Blumenthal", "Oskar Blumenthal"),
+        ("Philip Savile", "Philip Saville"),
+    ]:
+        found = pair(one, other, "person", TOGETHER)
+        assert (found.relation, decision(found)) == ("typo", "merge")
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("David Williams", "Davida Williams"),
+        ("East German", "East Germany"),
+        ("Cleopatra", "Cleopatra of Jerusalem"),
+        ("Duke Charles II", "King Charles II"),
+        ("Emily Omani", "Emily Oman"),
+    ],
+)
+def test_a_letter_or_a_place_more_may_be_another(one: str, other: str) -> None:
+    assert decision(pair(one, other, "person", TOGETHER)) != "merge"
+
+
+def test_long_nonsense_takes_no_time() -> None:
+    one, other = "a" * 20_000, "a" * 19_999 + "b"
+    assert pair(one, other).relation == "none"
+    assert pair("( " * 5_000, "a-" * 5_000).score <= 100

@@ -80,3 +80,8 @@ def test_what_only_looks_like_a_difference_is_none(one: str, other: str) -> None
 def test_numbers_count_across_scripts_only_where_both_are_plain() -> None:
     assert pair("道格拉斯DC-4", "Douglas DC-6").veto == "number"
     assert pair("齐格蒙特三世", "Sigismund III").veto == ""
+
+
+def test_a_states_postal_code_is_its_name() -> None:
+    assert pair("Springfield, IL", "Springfield, Illinois").relation == "near"
+    assert pair("Portland, OR", "Portland, Maine").veto == "qualifier"
