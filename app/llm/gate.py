@@ -21,7 +21,7 @@ from app.llm.limits import LEASE, STALE, Book, Call, End, Report, Verdict
 log = logging.getLogger("heliograph.llm")
 
 FIRST_POLL = 0.02  # seconds
-LONGEST_POLL = 0.25  # while another process may free a slot
+LONGEST_POLL = 0.1  # while another process may free a slot
 LONGEST_NAP = STALE / 3  # a call that waits must be heard of
 SHORTEST_PAUSE = 1.0
 PATIENCE = 60.0  # seconds that somebody may wait for a turn

@@ -33,7 +33,7 @@ log = logging.getLogger("heliograph.llm")
 FIRST_DELAY = 0.5
 LONGEST_DELAY = 30.0
 PROBE_TOKENS = 64
-PROBE_SECONDS = (30.0, 10.0)  # that a harmless call may take: of work, and where somebody waits
+PROBE_SECONDS = (45.0, 10.0)  # that a harmless call may take: of work, and where somebody waits
 
 T = TypeVar("T")
 

@@ -26,10 +26,9 @@ UNDER_WAY = 2.0  # seconds that a request may take to reach the server
 HEAD_START = 30.0  # seconds: a question waits as if it had come so much earlier
 STRICT = 3600.0  # seconds
 STALE = 3.0  # a waiting call that has not asked for so long is gone
-LEASE = 15.0  # a running call that was not heard of for so long is gone
+LEASE = 15.0  # a running call that was not heard of for so long is gone, and a harmless one, too
 
 SUSPECT = 3  # failures in a row after which a harmless call finds out who is at fault
-PROBE_LEASE = 40.0  # seconds that such a call may take
 FIRST_PAUSE = 2.0
 LONGEST_PAUSE = 60.0
 
@@ -194,7 +193,9 @@ class LocalBook:
         self._waiting.pop(call.id, None)
 
     async def renew(self, calls: Iterable[Call]) -> None:
-        pass  # what runs in this process ends in it
+        for call in calls:  # the others need no lease: what runs in this process ends in it
+            if call.probe:
+                self._circuits.setdefault(call.about, _Circuit()).probing = self._clock() + LEASE
 
     def _admit(self, call: Call, now: float) -> None:
         rates = self._limits.rates
@@ -247,7 +248,7 @@ class LocalBook:
             return None
         if known.probing > now:
             return Verdict("failed", min(FIRST_PAUSE, known.probing - now), now)
-        known.probing = now + PROBE_LEASE
+        known.probing = now + LEASE
         return Verdict("probe", at=now)
 
     def _note(self, call: Call, end: End, now: float) -> Report:
@@ -270,6 +271,6 @@ class LocalBook:
             suspect = call.probes and not works and known.until <= now and known.probing <= now
             suspect = suspect and (end.last or known.failures >= SUSPECT)
             if suspect:
-                known.probing = now + PROBE_LEASE
+                known.probing = now + LEASE
             return Report(works, suspect, max(0.0, known.until - now))
         return Report(known.worked > end.since, paused=max(0.0, known.until - now))

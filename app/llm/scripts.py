@@ -35,8 +35,7 @@ local id, cost = ARGV[1], n(ARGV[2])
 local urgent, probes, probe, me = ARGV[3] == '1', ARGV[4] == '1', ARGV[5] == '1', ARGV[6]
 local slots, most, budget, period = n(ARGV[7]), n(ARGV[8]), n(ARGV[9]), n(ARGV[10])
 local burst, under_way, head_start, stale = n(ARGV[11]), n(ARGV[12]), n(ARGV[13]), n(ARGV[14])
-local lease, probe_lease, first_pause = n(ARGV[15]), n(ARGV[16]), n(ARGV[17])
-local peer_time, kept = n(ARGV[18]), ARGV[19]
+local lease, first_pause, peer_time, kept = n(ARGV[15]), n(ARGV[16]), n(ARGV[17]), ARGV[18]
 put(peers, now + peer_time, me)
 redis.call('ZREMRANGEBYSCORE', peers, '-inf', now)
 local function say(kind, seconds)
@@ -53,7 +52,7 @@ if not probe then
     if n(c[4]) > now then
       shut = say('failed', math.min(first_pause, n(c[4]) - now))
     else
-      set(circuit, 'probing', now + probe_lease)
+      set(circuit, 'probing', now + lease)
       shut = say('probe', 0)
     end
   end
@@ -131,7 +130,7 @@ local circuit = KEYS[10]
 local id, used, outcome = ARGV[1], n(ARGV[2]), ARGV[3]
 local probes, probe, since, last = ARGV[4] == '1', ARGV[5] == '1', n(ARGV[6]), ARGV[7] == '1'
 local asked_for, jitter, budget, period = n(ARGV[8]), n(ARGV[9]), n(ARGV[10]), n(ARGV[11])
-local suspect_at, probe_lease, first_pause = n(ARGV[12]), n(ARGV[13]), n(ARGV[14])
+local suspect_at, lease, first_pause = n(ARGV[12]), n(ARGV[13]), n(ARGV[14])
 local longest, strict, kept = n(ARGV[15]), n(ARGV[16]), ARGV[17]
 redis.call('ZREM', running, id)
 local old = redis.call('HGET', tokens, id)
@@ -171,18 +170,19 @@ elseif outcome == 'failed' then
   local failures = redis.call('HINCRBY', circuit, 'failures', 1)
   suspect = probes and not works and until_ <= now and probing <= now
     and (last or failures >= suspect_at)
-  if suspect then set(circuit, 'probing', now + probe_lease) end
+  if suspect then set(circuit, 'probing', now + lease) end
 end
 redis.call('EXPIRE', circuit, kept)
 return {works and 1 or 0, suspect and 1 or 0, math.ceil(math.max(0, until_ - now) * 1000)}
 """
 )
 
-# KEYS as above. ARGV: period, lease, calls.
+# KEYS as above. ARGV: period, lease, whether one of them is a harmless call, calls.
 RENEW = (
     _COMMON
     + """
-for i = 3, #ARGV do
+if ARGV[3] == '1' then set(KEYS[10], 'probing', now + n(ARGV[2])) end
+for i = 4, #ARGV do
   put(running, now + n(ARGV[2]), ARGV[i])
   if redis.call('HEXISTS', tokens, ARGV[i]) == 1 then
     put(spent, now + n(ARGV[2]) + n(ARGV[1]), ARGV[i])

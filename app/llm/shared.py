@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import time
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 from uuid import uuid4
@@ -24,7 +25,6 @@ from app.llm.limits import (
     HEAD_START,
     LEASE,
     LONGEST_PAUSE,
-    PROBE_LEASE,
     STALE,
     STRICT,
     SUSPECT,
@@ -77,7 +77,7 @@ class RedisBook:
             call.about,
             call.id, call.tokens, call.urgent, call.probes, call.probe, self._process,
             self._limits.concurrency, rates.requests, rates.tokens, rates.period,
-            BURST * rates.period / 60, UNDER_WAY, HEAD_START, STALE, LEASE, PROBE_LEASE,
+            BURST * rates.period / 60, UNDER_WAY, HEAD_START, STALE, LEASE,
             FIRST_PAUSE, PEER_SECONDS, KEPT,
         )  # fmt: skip
         if said is None:
@@ -101,7 +101,7 @@ class RedisBook:
             call.about,
             call.id, -1 if end.used is None else end.used, end.outcome, call.probes, call.probe,
             end.since, end.last, end.pause, end.jitter, rates.tokens, rates.period,
-            SUSPECT, PROBE_LEASE, FIRST_PAUSE, LONGEST_PAUSE, STRICT, KEPT,
+            SUSPECT, LEASE, FIRST_PAUSE, LONGEST_PAUSE, STRICT, KEPT,
         )  # fmt: skip
         if said is None:
             return Report()
@@ -109,8 +109,13 @@ class RedisBook:
         return Report(bool(works), bool(probe), paused / 1000)
 
     async def renew(self, calls: Iterable[Call]) -> None:
-        ids = [call.id for call in calls]
-        await self._run(self._renew, "", self._limits.rates.period, LEASE, *ids)
+        by_model: defaultdict[str, list[Call]] = defaultdict(list)
+        for call in calls:
+            by_model[call.about].append(call)
+        for about, some in by_model.items():
+            probes = any(call.probe for call in some)
+            ids = [call.id for call in some]
+            await self._run(self._renew, about, self._limits.rates.period, LEASE, probes, *ids)
 
     async def withdraw(self, call: Call) -> None:
         if self._alone is not None:

@@ -50,7 +50,9 @@ async def test_another_embedding_model_is_refused_until_everything_is_embedded_a
             workspace = services.workspace("two")
             assert {kind: await workspace.vectors.count(kind) for kind in Kind} == before
             made = await services.models.embedder.embed(["polonium"], purpose="query")
-            [hits] = await workspace.vectors.search([VectorQuery(Kind.CHUNK, 5, dense=made.vectors[0])])
+            [hits] = await workspace.vectors.search(
+                [VectorQuery(Kind.CHUNK, 5, dense=made.vectors[0])]
+            )
             assert len(hits) == 1
         assert model.calls("extract") == 0
     with pytest.raises(Misconfigured, match="reindex"):

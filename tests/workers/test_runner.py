@@ -11,7 +11,17 @@ from dataclasses import replace
 
 import pytest
 
-from app.domain import Document, Embeddings, Extraction, Failure, Kind, State, Status, Step, VectorQuery
+from app.domain import (
+    Document,
+    Embeddings,
+    Extraction,
+    Failure,
+    Kind,
+    State,
+    Status,
+    Step,
+    VectorQuery,
+)
 from app.errors import BadModelOutput, NotFound, Unavailable
 from app.terms import query_sparse
 from tests.workers.conftest import Rig

@@ -16,8 +16,8 @@ from app.domain import Chunk, Extraction, Step, Usage
 from app.errors import BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
-from workers.shards import shards
 from app.together import together
+from workers.shards import shards
 
 log = logging.getLogger("heliograph.extract")
 
