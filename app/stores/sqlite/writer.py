@@ -8,7 +8,7 @@ from sqlite3 import Connection, Row
 from app.domain import Chunk, Extraction, Kind, Mark, Plan, Profile, Ref, Stale
 from app.stores.records import dump, extraction_json, extraction_of
 from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.evidence import add_evidence, add_totals, take_evidence
+from app.stores.sqlite.evidence import add_totals, exchange
 from app.stores.sqlite.jobs import is_latest
 from app.stores.sqlite.rows import CHUNK, EVIDENCE, TABLES, chunk_of, listed
 
@@ -114,8 +114,8 @@ class SqliteGraphWriter:
             ).fetchall()
             fresh = [chunk for chunk in chunks if not chunk["live"]]
             # Visible ones were read again: what they said before goes.
-            take_evidence(connection, self._workspace, [one for one in chunks if one["live"]])
-            add_evidence(connection, self._workspace, chunks)
+            again = [chunk for chunk in chunks if chunk["live"]]
+            exchange(connection, self._workspace, taken=again, added=chunks)
             connection.execute(
                 "update chunks set live = 1, folded = 1, indexed = 0"
                 " where seq in (select value from json_each(:seqs))",
@@ -146,7 +146,7 @@ class SqliteGraphWriter:
                 " and j.plan <> :delete and d.job_id = c.job_id)",
                 {**self._bound(document_id), "ids": listed(ids), "delete": Plan.DELETE},
             ).fetchall()
-            take_evidence(connection, self._workspace, chunks)
+            exchange(connection, self._workspace, taken=chunks)
             connection.execute(
                 "update chunks set live = 0, folded = 0, gone = 1"
                 " where seq in (select value from json_each(:seqs))",
