@@ -10,7 +10,7 @@ from collections import Counter
 
 import pytest
 
-from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
+from app.domain import FIRST_STAGE, Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.errors import NotFound
 from app.ports import Documents, Journal
 from tests import make
@@ -354,3 +354,79 @@ async def test_two_workspaces_do_not_see_each_others_jobs(
     assert not await journal.close(other, job.id, State.FAILED)
     assert not await journal.close(workspace, "unknown", State.FAILED)
     assert (await documents.get("d")).status is Status.QUEUED
+
+
+# --- jobs of the workspace -----------------------------------------------------------------------
+
+
+def curation(workspace: str) -> Job:
+    return make.job("", plan=Plan.CURATE, workspace=workspace)
+
+
+def first_step(job: Job) -> str:
+    return f"{job.id}.{FIRST_STAGE[job.plan]}.0"
+
+
+async def test_a_job_of_the_workspace_runs_to_its_end_without_a_document(
+    journal: Journal, documents: Documents, workspace: str
+) -> None:
+    job = curation(workspace)
+    await journal.open(job)
+    assert await documents.counts() == {}
+    assert await documents.page(status=Status.QUEUED) == []
+    step = await claim(journal, first_step(job))
+    assert (step.document_id, step.workspace, step.plan) == ("", workspace, Plan.CURATE)
+    assert await journal.renew(step, lease=LEASE)
+    ticket = await journal.release(step, delay=0.0, error="once more")
+    assert ticket is not None
+    step = await claim(journal, ticket.step_id)
+    opened = await journal.finish(
+        step, next_stage="reprofile", next_status=Status.INDEXING, lease=LEASE
+    )
+    assert opened.step is not None and opened.step.document_id == ""
+    assert (await journal.finish(opened.step, lease=LEASE)).job_done
+    done = await journal.job(workspace, job.id)
+    assert (done.state, done.status, done.document_id) == (State.DONE, Status.READY, "")
+    assert await documents.counts() == {}
+
+
+async def test_opening_a_job_of_the_workspace_again_changes_nothing(
+    journal: Journal, workspace: str
+) -> None:
+    job = curation(workspace)
+    await asyncio.gather(journal.open(job), journal.open(job))
+    step = await claim(journal, first_step(job))
+    await journal.finish(step, lease=LEASE)
+    await journal.open(job)
+    assert await journal.claim(step.id, lease=LEASE, tries=3) is None
+    assert [one.id for one in await journal.jobs(workspace)] == [job.id]
+    assert (await journal.job(workspace, job.id)).state is State.DONE
+
+
+async def test_jobs_of_the_workspace_and_of_documents_leave_each_other_alone(
+    journal: Journal, documents: Documents, workspace: str
+) -> None:
+    one, other = curation(workspace), curation(workspace)
+    await journal.open(one)
+    await journal.open(other)
+    document_job = make.job("d")
+    await documents.submit("d", make.revision(), document_job)
+    await documents.submit("d", make.revision(), make.job("d"))
+    states = {job.id: job.state for job in await journal.jobs(workspace)}
+    assert (states[one.id], states[other.id]) == (State.QUEUED, State.QUEUED)
+    assert states[document_job.id] is State.CANCELLED
+    assert await documents.counts() == {Status.QUEUED: 1}
+    assert await journal.close(workspace, one.id, State.CANCELLED)
+    assert (await documents.get("d")).status is Status.QUEUED
+
+
+async def test_a_step_of_a_workspace_job_that_was_never_sent_is_overdue_like_any_other(
+    journal: Journal, workspace: str
+) -> None:
+    job = curation(workspace)
+    await journal.open(job)
+    step = await claim(journal, first_step(job), lease=0.0)
+    assert step.id in {
+        ticket.step_id for ticket in await journal.overdue(limit=10_000, lease=LEASE)
+    }
+    await journal.close(workspace, job.id, State.CANCELLED)
