@@ -7,19 +7,27 @@ its admin endpoints.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import ExitStack, asynccontextmanager
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
+from contextlib import ExitStack, asynccontextmanager, contextmanager
 from pathlib import Path
-from typing import Annotated, Any
+from typing import IO, Annotated, Any
 
 import typer
 
 from app.api.deps import WORKSPACE
-from app.errors import Invalid
+from app.errors import Invalid, NotFound
 from app.ports import Services
 from app.settings import load
+from app.upkeep import container
+from app.upkeep.backup import backup
+from app.upkeep.container import compressed
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import Fingerprint, dump
+from app.upkeep.restore import Restored, restore
 from app.wiring import embedded_queue, open_services
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -48,6 +56,50 @@ def install(cli: typer.Typer, run: Run) -> None:
         if run(_difference(ours, theirs)):
             raise typer.Exit(1)
 
+    @cli.command("backup")
+    def write_backup(
+        workspace: Annotated[str, typer.Argument(help="Workspace to write.")],
+        file: Annotated[
+            Path,
+            typer.Argument(
+                help="Where to; - for standard output.", dir_okay=False, allow_dash=True
+            ),
+        ],
+        gzip: Annotated[
+            bool, typer.Option("--gzip", help="Compress; a name that ends with .gz does it too.")
+        ] = False,
+    ) -> None:
+        """Write a workspace as one archive: documents, what was read in them, vectors, files."""
+        with _written(file) as out:
+            run(_backup(workspace, out, packed=gzip or file.suffix == ".gz"))
+
+    @cli.command("restore")
+    def read_backup(
+        file: Annotated[
+            Path,
+            typer.Argument(
+                help="An archive; - for standard input.",
+                exists=True,
+                dir_okay=False,
+                allow_dash=True,
+            ),
+        ],
+        workspace: Annotated[
+            str, typer.Option(help="Empty workspace to fill; else the one of the archive.")
+        ] = "",
+    ) -> None:
+        """Fill an empty workspace from an archive, on whatever stores are set."""
+        with _read(file) as source:
+            run(_restore(source, workspace))
+
+    @cli.command("clone")
+    def copy_workspace(
+        workspace: Annotated[str, typer.Argument(help="Workspace to copy.")],
+        new: Annotated[str, typer.Argument(help="Empty workspace to fill.")],
+    ) -> None:
+        """Copy a workspace, without a model call."""
+        run(_clone(workspace, new))
+
 
 async def _fingerprint(workspace: str, file: Path | None) -> None:
     async with _services() as services:
@@ -73,6 +125,74 @@ async def _difference(ours: Path, theirs: Path) -> int:
             typer.echo(line)
             found += 1
     return found
+
+
+async def _backup(workspace: str, out: IO[bytes], *, packed: bool) -> None:
+    async with _services() as services:
+        await _refuse_nothing(services, workspace)
+        stream = backup(services.workspace(workspace), services.models.embedder, now=time.time())
+        async for piece in compressed(stream) if packed else stream:
+            out.write(piece)
+
+
+async def _restore(source: IO[bytes], workspace: str) -> None:
+    name = workspace or str(container.header(source)["workspace"])
+    async with _services() as services:
+        await _names(services, name)
+        _tell(await restore(services, name, source))
+
+
+@contextmanager
+def _written(file: Path) -> Iterator[IO[bytes]]:
+    """A file gets its name once it is whole."""
+    if str(file) == "-":
+        yield sys.stdout.buffer
+        sys.stdout.buffer.flush()
+        return
+    draft = file.with_name(f"{file.name}.part")
+    try:
+        with draft.open("wb") as out:
+            yield out
+        draft.replace(file)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+@contextmanager
+def _read(file: Path) -> Iterator[IO[bytes]]:
+    """Seekable: what comes from a pipe goes to the disk first."""
+    if str(file) != "-":
+        with file.open("rb") as source:
+            yield source
+        return
+    with tempfile.TemporaryFile() as spooled:
+        shutil.copyfileobj(sys.stdin.buffer, spooled)
+        yield spooled
+
+
+async def _clone(workspace: str, new: str) -> None:
+    async with _services() as services:
+        await _names(services, new)
+        await _refuse_nothing(services, workspace)
+        with tempfile.TemporaryFile() as file:
+            space, embedder = services.workspace(workspace), services.models.embedder
+            async for piece in backup(space, embedder, now=time.time()):
+                file.write(piece)
+            _tell(await restore(services, new, file))
+
+
+def _tell(done: Restored) -> None:
+    typer.echo(f"{done.documents} documents and {done.chunks} chunks are in {done.workspace}.")
+    if done.queued:
+        typer.echo(f"{done.queued} of them were on their way and wait for a worker.")
+    if not done.vectors:
+        typer.echo("Their vectors are of another embedding model: a worker makes them anew.")
+
+
+async def _refuse_nothing(services: Services, workspace: str) -> None:
+    [name] = await _names(services, workspace)
+    if not await services.workspace(name).documents.page(limit=1):
+        raise NotFound(f"The workspace {name} has no documents.")
 
 
 async def _names(services: Services, workspace: str) -> list[str]:

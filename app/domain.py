@@ -99,7 +99,7 @@ def derive_id(workspace: str, kind: str, *natural: str) -> str:
 
 
 def chunk_id(
-    workspace: str, document_id: str, start: int, page: int | None, headings: Sequence[str],
+    workspace: str, document_id: str, *, start: int, page: int | None, headings: Sequence[str],
     text: str,
 ) -> str:  # fmt: skip
     """Covers all that a chunk shows, so that equal ids mean equal chunks."""

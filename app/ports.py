@@ -55,7 +55,6 @@ from app.domain import (
     Vector,
     VectorQuery,
 )
-from app.resolution.settlement import Reviewed, Settlement
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
@@ -65,6 +64,7 @@ from app.holdings import (
     HeldPlacement,
     HeldRelation,
 )
+from app.resolution.settlement import Reviewed, Settlement
 
 Condition = Scalar | Sequence[Scalar] | Mapping[Literal["gte", "gt", "lte", "lt"], str | float]
 Filters = Mapping[str, Condition]

@@ -246,6 +246,18 @@ def query_batch(collections: Collections, name: str, body: Json) -> list[Json]:
     return [{"points": [scored(point) for point in points]} for points in answers]
 
 
+def retrieve(collections: Collections, name: str, body: Json) -> list[Json]:
+    ids = [point_id(one) for one in body["ids"]]
+    records = collections.shard(name).retrieve(
+        ids, with_payload=body.get("with_payload", True), with_vector=body.get("with_vector", False)
+    )
+    return [record(one) for one in records]
+
+
+def record(one: qe.Record) -> Json:
+    return {"id": str(one.id), "payload": one.payload, "vector": shown(one.vector)}
+
+
 def scroll(collections: Collections, name: str, body: Json) -> Json:
     condition, offset = body.get("filter"), body.get("offset")
     request = qe.ScrollRequest(
@@ -256,10 +268,7 @@ def scroll(collections: Collections, name: str, body: Json) -> Json:
         with_vector=body.get("with_vector", False),
     )
     records, following = collections.shard(name).scroll(request)
-    points = [
-        {"id": str(one.id), "payload": one.payload, "vector": shown(one.vector)} for one in records
-    ]
-    return {"points": points, "next_page_offset": None if following is None else str(following)}
+    return {"points": [record(one) for one in records], "next_page_offset": None if following is None else str(following)}
 
 
 def shown(vectors: Any) -> Any:
@@ -405,6 +414,7 @@ def make_app(folder: Path, api_key: str, own_version: str) -> Starlette:
         Route(f"{one}/exists", endpoint(exists)),
         Route(f"{one}/index", endpoint(create_index), methods=["PUT"]),
         Route(f"{one}/points", endpoint(upsert), methods=["PUT"]),
+        Route(f"{one}/points", endpoint(retrieve), methods=["POST"]),
         Route(f"{one}/points/delete", endpoint(delete_points), methods=["POST"]),
         Route(f"{one}/points/scroll", endpoint(scroll), methods=["POST"]),
         Route(f"{one}/points/count", endpoint(count), methods=["POST"]),

@@ -28,6 +28,7 @@ SMALL_BODY = 4 * 2**20  # everything but uploads
 OVERHEAD = 2**20  # of multipart or JSON around the bytes of an upload
 
 _REQUEST_ID = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_RESTORE = re.compile(r"(/v1)?/admin/workspaces/[^/]+/restore")
 _ESCAPED = re.compile(rb"%2f", re.IGNORECASE)
 # Stands for a slash inside one segment of a path; ids cannot hold control characters.
 SLASH = "\x1f"
@@ -78,6 +79,8 @@ class RequestMiddleware:
             ("/documents", "/documents/estimate")
         ):
             limit = self.max_upload_bytes + OVERHEAD
+        elif _RESTORE.fullmatch(scope["path"]):
+            limit = sys.maxsize  # of a workspace, which goes to the disk
         declared = headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared) > limit:
             refusal = problems.response(_too_large(limit), path=scope["path"])

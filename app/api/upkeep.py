@@ -1,11 +1,15 @@
-"""Care for a workspace: its fingerprint."""
+"""Care for a workspace: its fingerprint, a copy of it, a copy into it."""
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
+import time
 from collections.abc import AsyncIterator
+from dataclasses import asdict
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
 from pydantic import BaseModel, Field
 
@@ -13,11 +17,15 @@ from app.api.deps import WORKSPACE, Administrator, Deployed
 from app.api.problems import responses
 from app.errors import Forbidden
 from app.ports import Workspace
+from app.upkeep.backup import backup
+from app.upkeep.container import compressed
 from app.upkeep.fingerprint import Fingerprint, dump, fingerprint
+from app.upkeep.restore import restore
 
 router = APIRouter(prefix="/workspaces/{workspace}")
 
 NDJSON = "application/x-ndjson"
+TAR = "application/x-tar"
 
 
 def _workspace(
@@ -89,3 +97,65 @@ async def read_fingerprint(
 async def _lines(workspace: Workspace) -> AsyncIterator[str]:
     async for line in dump(workspace):
         yield line + "\n"
+
+
+class RestoredBody(BaseModel):
+    workspace: str = Field(description="Where it is now.")
+    documents: int = Field(description="How many documents it has.")
+    chunks: int = Field(description="How many chunks can be found at once.")
+    queued: int = Field(description="Documents that were on their way, and wait for a worker.")
+    vectors: bool = Field(
+        description="Whether vectors came along; those of another embedding model are made anew."
+    )
+
+
+@router.get(
+    "/backup",
+    summary="Back a workspace up",
+    response_class=StreamingResponse,
+    responses={
+        **responses(401, 403, 422, 503),
+        200: {
+            "description": "The archive.",
+            "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+        },
+    },
+)
+async def back_up_workspace(
+    workspace: Kept,
+    deployed: Deployed,
+    gzip: Annotated[bool, Query(description="Compress it.")] = False,
+) -> StreamingResponse:
+    """Documents, what was read in them, rulings, vectors and files as one tar, for `restore` on any
+    stores. The service goes on meanwhile. An archive that was cut off is refused by `restore`. Keys
+    are not in it."""
+    stream = backup(workspace, deployed.services.models.embedder, now=time.time())
+    name = f"{workspace.name}.tar{'.gz' if gzip else ''}"
+    return StreamingResponse(
+        compressed(stream) if gzip else stream,
+        media_type="application/gzip" if gzip else TAR,
+        headers={"Content-Disposition": f'attachment; filename="{name}"'},
+    )
+
+
+@router.post(
+    "/restore",
+    status_code=201,
+    summary="Restore a workspace",
+    responses=responses(400, 401, 403, 409, 413, 422, 503),
+    openapi_extra={
+        "requestBody": {
+            "required": True,
+            "description": "An archive of `backup`, plain or compressed.",
+            "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+        }
+    },
+)
+async def restore_workspace(workspace: Kept, request: Request, deployed: Deployed) -> RestoredBody:
+    """Fill an empty workspace, under any name. Nothing is stored before the whole archive was
+    checked; it is kept in a temporary file until then, whatever its size."""
+    with tempfile.TemporaryFile() as file:
+        async for piece in request.stream():
+            await asyncio.to_thread(file.write, piece)
+        done = await restore(deployed.services, workspace.name, file)
+    return RestoredBody(**asdict(done))

@@ -118,6 +118,9 @@ class EdgeVectors:
         request = qe.CountRequest(exact=True, filter=self._filter())
         return await self._engine.run(lambda shards: shards[kind].count(request))
 
+    async def read(self, refs: Sequence[Ref]) -> list[Point]:
+        return await self._engine.run(lambda shards: self._read(shards, refs)) if refs else []
+
     async def scroll(
         self, kind: Kind, *, after: str = "", limit: int = 256
     ) -> tuple[list[Point], str]:
@@ -177,6 +180,14 @@ class EdgeVectors:
             params=params,
             with_payload=["key"],
         )
+
+    def _read(self, shards: Mapping[Kind, qe.EdgeShard], refs: Sequence[Ref]) -> list[Point]:
+        found = []
+        for kind, batch in vectors.refs_by_kind(refs):
+            ids: list[qe.PointId] = [vectors.point_id(self._workspace, ref) for ref in batch]
+            for one in shards[kind].retrieve(ids, with_payload=True, with_vector=True):
+                found.append(vectors.stored_point(kind, one.payload, one.vector))
+        return found
 
     def _delete(self, shards: Mapping[Kind, qe.EdgeShard], refs: Sequence[Ref]) -> None:
         touched = set()

@@ -205,6 +205,15 @@ class QdrantVectors:
         )
         return found.count
 
+    async def read(self, refs: Sequence[Ref]) -> list[Point]:
+        found = []
+        for kind, batch in vectors.refs_by_kind(refs):
+            name = self._engine.collections[kind]
+            ids = [vectors.point_id(self._workspace, ref) for ref in batch]
+            records = await self._engine.call(partial(_retrieve, name=name, ids=ids))
+            found += [vectors.stored_point(kind, one.payload, one.vector) for one in records]
+        return found
+
     async def scroll(
         self, kind: Kind, *, after: str = "", limit: int = 256
     ) -> tuple[list[Point], str]:
@@ -282,6 +291,10 @@ def _hit(point: models.ScoredPoint) -> Hit:
 
 async def _upsert(client: AsyncQdrantClient, name: str, points: list[models.PointStruct]) -> None:
     await client.upsert(name, points, wait=True)
+
+
+async def _retrieve(client: AsyncQdrantClient, name: str, ids: list[str]) -> list[models.Record]:
+    return await client.retrieve(name, ids, with_payload=True, with_vectors=True)
 
 
 async def _delete(client: AsyncQdrantClient, name: str, ids: list[models.ExtendedPointId]) -> None:

@@ -44,6 +44,8 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/graph/stats", None, Scope.READ),
     ("GET", "/admin/workspaces", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/fingerprint", None, Scope.ADMIN),
+    ("GET", "/admin/workspaces/mine/backup", None, Scope.ADMIN),
+    ("POST", "/admin/workspaces/mine/restore", None, Scope.ADMIN),
     ("GET", "/admin/keys", None, Scope.ADMIN),
     ("POST", "/admin/keys", {"scope": "read", "workspaces": ["mine"]}, Scope.ADMIN),
     ("DELETE", "/admin/keys/{key}", None, Scope.ADMIN),

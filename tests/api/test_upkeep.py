@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,7 +13,10 @@ from typer.testing import CliRunner, Result
 
 from app.cli import cli
 from app.domain import Scope
+from app.settings import Settings
+from app.wiring import embedded_queue, open_services
 from tests.api.conftest import Site, assert_problem
+from tests.workers.conftest import CountingExtractor, RecordingQueue, Rig
 
 FINGERPRINT = "/admin/workspaces/{}/fingerprint"
 AMBER = "Amber is a fossil resin. Amber is found at the Baltic Sea by Johanna Weber."
@@ -57,6 +62,40 @@ async def test_a_key_of_one_workspace_sees_no_other_fingerprint(site: Site) -> N
     assert_problem(reply, 422, "validation")
 
 
+# --- backup and restore --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("gzip", [False, True])
+async def test_a_backup_is_restored_under_another_name(site: Site, gzip: bool) -> None:
+    await site.add(AMBER, id="a")
+    await site.add(BASALT)
+    backup = await site.client.get("/admin/workspaces/default/backup", params={"gzip": gzip})
+    assert backup.status_code == 200
+    assert ".tar" in backup.headers["content-disposition"]
+    reply = await site.client.post("/admin/workspaces/copy/restore", content=backup.content)
+    assert reply.status_code == 201, reply.text
+    assert reply.json() == {
+        "workspace": "copy", "documents": 2, "chunks": 2, "queued": 0, "vectors": True,
+    }  # fmt: skip
+    prints = [
+        (await site.client.get(FINGERPRINT.format(name))).json()["fingerprint"]
+        for name in ("default", "copy")
+    ]
+    assert prints[0] == prints[1]
+    await site.work()
+    asked = await site.client.post(
+        "/query", json={"query": "Who found basalt?"}, headers={"X-Workspace": "copy"}
+    )
+    assert "Johanna Weber" in asked.json()["answer"]
+    again = await site.client.post("/admin/workspaces/copy/restore", content=backup.content)
+    assert_problem(again, 409, "conflict", "has documents")
+
+
+async def test_what_is_no_archive_is_refused(site: Site) -> None:
+    reply = await site.client.post("/admin/workspaces/copy/restore", content=b"nothing" * 1000)
+    assert_problem(reply, 400, "invalid", "archive")
+
+
 # --- commands ------------------------------------------------------------------------------------
 
 
@@ -97,3 +136,38 @@ def test_diff_names_what_differs_and_says_so_by_its_status() -> None:
     assert found.stdout == "changed relations a -- b: weight 5000 -> 6000\n"
     Path("two").write_text("no json")
     assert "no dump" in run("diff", "one", "two").stderr
+
+
+@pytest.mark.usefixtures("_own_data")
+def test_an_archive_that_is_missing_or_broken_is_one_sentence() -> None:
+    assert "no documents" in run("backup", "mine", "mine.tar").stderr
+    assert not Path("mine.tar").exists()
+    assert "does not exist" in run("restore", "mine.tar").stderr
+    Path("mine.tar").write_bytes(b"nothing")
+    broken = run("restore", "mine.tar")
+    assert (broken.exit_code, broken.stderr.count("\n")) == (1, 1)
+    assert "no documents" in run("clone", "mine", "yours").stderr
+
+
+@pytest.mark.usefixtures("_own_data")
+def test_commands_carry_a_workspace_over(tmp_path: Path) -> None:
+    asyncio.run(_fill(tmp_path / "data"))
+    assert run("backup", "default", "one.tar.gz").exit_code == 0
+    told = run("restore", "one.tar.gz", "--workspace", "two")
+    assert told.exit_code == 0, told.output
+    assert "1 documents and 1 chunks are in two" in told.stdout
+    assert run("clone", "two", "three").exit_code == 0
+    shown = run("fingerprint").stdout.splitlines()
+    hashes = {line.split()[0] for line in shown if not line.startswith(" ")}
+    assert len(hashes) == 1
+
+
+async def _fill(folder: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=folder)
+    async with embedded_queue(settings) as wired, open_services(wired) as services:
+        queue = RecordingQueue()
+        rig = Rig(
+            replace(services, queue=queue), queue, CountingExtractor(services.models.extractor)
+        )
+        await rig.submit(AMBER)
+        await rig.drain()

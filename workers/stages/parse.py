@@ -6,7 +6,7 @@ import asyncio
 import hashlib
 import logging
 
-from app.domain import Chunk, Step, Usage, derive_id
+from app.domain import Chunk, Step, Usage, chunk_id
 from app.originals import settle
 from app.ports import Models, Workspace
 from app.subjects import title_of
@@ -53,11 +53,13 @@ def _cut(workspace: Workspace, models: Models, document_id: str, parsed: Parsed)
 
 
 def _chunk(workspace: str, document_id: str, position: int, window: Window, text: str) -> Chunk:
-    """The id covers all that the chunk shows, so that equal ids mean equal chunks."""
     body = text[window.start : window.end]
-    natural = (str(window.start), str(window.page), *window.headings, body)
     return Chunk(
-        derive_id(workspace, "chunk", document_id, *natural), document_id, position,
+        chunk_id(
+            workspace, document_id, start=window.start, page=window.page,
+            headings=window.headings, text=body,
+        ),
+        document_id, position,
         window.start, window.end, body, window.tokens, window.headings,
         window.page, window.page_end,
     )  # fmt: skip

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from typing import LiteralString
 
-from app.domain import Placement, Ruling
-from app.folding import AssertionRow, MentionRow, surfaces_of
+from app.domain import Document, Placement, Ruling
+from app.folding import AssertionRow, MentionRow, document_scope, surfaces_of
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
@@ -21,6 +22,17 @@ from app.stores.neo4j.database import Database, Row
 from app.stores.neo4j.rows import chunk_of
 from app.stores.records import extraction_of, strength, unique
 
+_CHUNKS: LiteralString = """
+    MATCH (c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
+    WITH c ORDER BY c.workspace, c.id LIMIT $limit
+    """
+_CHUNKS_OF_DOCUMENT: LiteralString = """
+    MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+    WHERE c.workspace = $workspace AND c.document_id = $document AND c.position IS NOT NULL
+        AND c.id > $after
+    WITH c ORDER BY c.id LIMIT $limit
+    """
+
 
 class Neo4jArchive:
     """Implements `app.ports.Archive`."""
@@ -29,18 +41,20 @@ class Neo4jArchive:
         self._database = database
         self._workspace = workspace
 
-    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
+    async def chunks(
+        self, *, document_id: str = "", after: str = "", limit: int
+    ) -> list[HeldChunk]:
+        found = _CHUNKS_OF_DOCUMENT if document_id else _CHUNKS
         rows = await self._database.read(
-            """
-            MATCH (c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
-            WITH c ORDER BY c.workspace, c.id LIMIT $limit
-            RETURN c {.id, .document_id, .position, .start, .end, .text, .tokens, .headings,
-                .page, .page_end} AS c, c.job_id AS job_id, c.extraction_key AS extraction_key,
+            f"""
+            {found}
+            RETURN c {{.id, .document_id, .position, .start, .end, .text, .tokens, .headings,
+                .page, .page_end}} AS c, c.job_id AS job_id, c.extraction_key AS extraction_key,
                 c.extraction AS extraction, c.live AS live, c.folded AS folded, c.gone AS gone,
                 c.indexed AS indexed
             ORDER BY c.id
             """,
-            workspace=self._workspace, after=after, limit=limit,
+            workspace=self._workspace, document=document_id, after=after, limit=limit,
         )  # fmt: skip
         return [
             HeldChunk(
@@ -145,6 +159,79 @@ class Neo4jArchive:
             HeldAlias(row["key"], tuple((key, count) for key, count in sorted(row["entities"])))
             for row in rows
         ]
+
+    async def admit_names(
+        self, rulings: Sequence[Ruling], placements: Sequence[HeldPlacement]
+    ) -> None:
+        prefix = document_scope("")
+        await self._database.write(
+            """
+            CALL () {
+                UNWIND $rulings AS row
+                MERGE (r:Ruling {
+                    workspace: $workspace, one: row.one, other: row.other, author: row.by})
+                SET r.same = row.same, r.note = row.note, r.at = row.at,
+                    r.name = row.one + CASE WHEN row.same THEN ' = ' ELSE ' ≠ ' END + row.other
+            }
+            CALL () {
+                UNWIND $placements AS row
+                MERGE (p:Placement {workspace: $workspace, key: row.key, scope: row.scope})
+                SET p.entity = row.entity, p.shown = row.shown, p.by_hand = row.by_hand,
+                    p.document_id = row.document, p.name = row.key + ' → ' + row.entity,
+                    p.whole = CASE row.scope WHEN '' THEN row.entity END
+            }
+            """,
+            workspace=self._workspace,
+            rulings=[one._asdict() for one in sorted(rulings)],
+            placements=[
+                {
+                    "key": one.placement.key, "scope": one.placement.scope,
+                    "entity": one.placement.entity, "shown": one.placement.name,
+                    "by_hand": True if one.by_hand else None,
+                    "document": one.placement.scope.removeprefix(prefix) if one.by_hand else None,
+                }
+                for one in placements
+            ],
+        )  # fmt: skip
+
+    async def dates(self, document_ids: Sequence[str]) -> dict[str, str]:
+        rows = await self._database.read(
+            """
+            UNWIND $ids AS id
+            MATCH (:Document {workspace: $workspace, id: id})-[:HAS_FIELD]->(f)
+            WHERE f.live AND f.name = 'date'
+            RETURN id, f.value AS date
+            """,
+            workspace=self._workspace, ids=unique(document_ids),
+        )  # fmt: skip
+        return {row["id"]: row["date"] for row in rows}
+
+    async def admit(self, document: Document, date: str) -> None:
+        await self._database.write(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id})
+            SET d.locked = true
+            SET d.version = $version, d.warnings = $warnings, d.llm_calls = $calls,
+                d.prompt_tokens = $prompt, d.completion_tokens = $completion, d.cost = $cost,
+                d.created_at = $created, d.updated_at = $updated
+            WITH d
+            CALL (d) {
+                MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live AND f.name = 'date'
+                SET f.value = $date
+            }
+            WITH d MATCH (j:Job {id: d.job_id}) WHERE NOT j.state IN ['queued', 'running']
+            SET j.updated_at = $updated
+            """,
+            workspace=self._workspace, id=document.id, date=date, version=document.version,
+            warnings=list(document.warnings), calls=document.usage.llm_calls,
+            prompt=document.usage.prompt_tokens, completion=document.usage.completion_tokens,
+            cost=document.usage.cost, created=_milliseconds(document.created_at),
+            updated=_milliseconds(document.updated_at),
+        )  # fmt: skip
+
+
+def _milliseconds(seconds: float) -> int:
+    return round(seconds * 1000)
 
 
 def _entity_of(e: Row) -> HeldEntity:

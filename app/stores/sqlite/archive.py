@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from itertools import groupby
 from sqlite3 import Connection, Row
 
-from app.domain import Placement, Ruling
+from app.domain import Document, Placement, Ruling
 from app.folding import AssertionRow, MentionRow, surfaces_of
 from app.holdings import (
     HeldAlias,
@@ -19,7 +19,7 @@ from app.holdings import (
     HeldRelation,
     Progress,
 )
-from app.stores.records import extraction_of, strength
+from app.stores.records import dump, extraction_of, strength
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.rows import CHUNK, chunk_of, listed
 
@@ -33,12 +33,15 @@ class SqliteArchive:
         self._database = database
         self._workspace = workspace
 
-    async def chunks(self, *, after: str = "", limit: int) -> list[HeldChunk]:
+    async def chunks(
+        self, *, document_id: str = "", after: str = "", limit: int
+    ) -> list[HeldChunk]:
+        narrowed = "and c.document_id = :document" if document_id else ""
         rows = await self._database.rows(
             f"select {CHUNK}, c.job_id, c.extraction_key, c.extraction, c.live, c.folded, c.gone,"
-            " c.indexed from chunks c where c.workspace = :workspace and c.id > :after"
+            f" c.indexed from chunks c where c.workspace = :workspace and c.id > :after {narrowed}"
             " order by c.id limit :limit",
-            self._page(after, limit),
+            {**self._page(after, limit), "document": document_id},
         )
         return [
             HeldChunk(
@@ -143,6 +146,64 @@ class SqliteArchive:
             HeldAlias(alias, tuple((row["entity"], row["count"]) for row in group))
             for alias, group in groupby(rows, key=lambda row: row["alias"])
         ]
+
+    async def admit_names(
+        self, rulings: Sequence[Ruling], placements: Sequence[HeldPlacement]
+    ) -> None:
+        def work(connection: Connection) -> None:
+            connection.executemany(
+                "insert or replace into rulings (workspace, one, other, author, same, note, at)"
+                " values (?, ?, ?, ?, ?, ?, ?)",
+                [
+                    (self._workspace, one.one, one.other, one.by, one.same, one.note, one.at)
+                    for one in rulings
+                ],
+            )
+            connection.executemany(
+                "insert or replace into placements (workspace, key, scope, entity, name, by_hand)"
+                " values (?, ?, ?, ?, ?, ?)",
+                [(self._workspace, *one.placement, one.by_hand) for one in placements],
+            )
+
+        await self._database.write(work, durable=True)
+
+    async def dates(self, document_ids: Sequence[str]) -> dict[str, str]:
+        rows = await self._database.rows(
+            "select f.document_id, f.value from json_each(:ids) i cross join fields f"
+            " where f.workspace = :workspace and f.document_id = i.value and f.live = 1"
+            " and f.name = 'date'",
+            {"workspace": self._workspace, "ids": listed(document_ids)},
+        )
+        return {row["document_id"]: row["value"] for row in rows}
+
+    async def admit(self, document: Document, date: str) -> None:
+        def work(connection: Connection) -> None:
+            bound = {"workspace": self._workspace, "document": document.id}
+            connection.execute(
+                "update documents set version = :version, warnings = :warnings,"
+                " llm_calls = :calls, prompt_tokens = :prompt, completion_tokens = :completion,"
+                " cost = :cost, created_at = :created, updated_at = :updated"
+                " where workspace = :workspace and id = :document",
+                {
+                    **bound, "version": document.version, "warnings": dump(document.warnings),
+                    "calls": document.usage.llm_calls, "prompt": document.usage.prompt_tokens,
+                    "completion": document.usage.completion_tokens, "cost": document.usage.cost,
+                    "created": document.created_at, "updated": document.updated_at,
+                },
+            )  # fmt: skip
+            connection.execute(
+                "update jobs set updated_at = :updated where workspace = :workspace"
+                " and document_id = :document and latest = 1"
+                " and state not in ('queued', 'running')",
+                {**bound, "updated": document.updated_at},
+            )
+            connection.execute(
+                "update fields set value = :date where workspace = :workspace"
+                " and document_id = :document and live = 1 and name = 'date'",
+                {**bound, "date": date},
+            )
+
+        await self._database.write(work, durable=True)
 
     def _page(self, after: str, limit: int) -> dict[str, object]:
         return {"workspace": self._workspace, "after": after, "limit": limit}

@@ -1,0 +1,250 @@
+"""A workspace as one stream: documents with their chunks and what these say, rulings on names,
+profiles, vectors and blobs. What follows from that (evidence, counts) is not in it, nor are keys.
+
+It goes on while the service works: a document that changed while it was written is written again,
+and the manifest names what is void.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import suppress
+from dataclasses import asdict
+
+from app.domain import Document, Kind, Plan, Point, Ref, Status, chunk_id, derive_id
+from app.errors import NotFound
+from app.folding import document_scope
+from app.holdings import HeldChunk, HeldEntity, HeldPlacement, HeldRelation
+from app.originals import blobs_of
+from app.ports import Embedder, Workspace
+from app.upkeep import container
+from app.upkeep.forms import Json, point_json, revision_json
+
+log = logging.getLogger("heliograph.backup")
+
+PAGE = 64  # records a member
+DOCUMENTS = 50
+TRIES = 5  # for a document that changes all the time
+
+
+async def backup(workspace: Workspace, embedder: Embedder, *, now: float) -> AsyncIterator[bytes]:
+    """Bytes of the archive, with a page or a blob in memory at a time."""
+    writer = container.Writer()
+    yield writer.json(
+        container.HEADER,
+        {
+            "format": container.FORMAT, "workspace": workspace.name, "created_at": now,
+            "embedding": {"model": embedder.model, "dimension": embedder.dimension},
+        },
+    )  # fmt: skip
+    async for piece in _names(workspace, writer):
+        yield piece
+    documents = _Documents(workspace, writer)
+    async for piece in documents.pieces():
+        yield piece
+    async for piece in _graph(workspace, writer):
+        yield piece
+    yield writer.end(void=documents.void, documents=documents.count)
+    log.info("workspace.backed_up workspace=%s documents=%d", workspace.name, documents.count)
+
+
+async def _names(workspace: Workspace, writer: container.Writer) -> AsyncIterator[bytes]:
+    archive, after = workspace.archive, ""
+    while rulings := await archive.rulings(after=after, limit=PAGE):
+        last = rulings[-1]
+        after = f"{last.one}\t{last.other}\t{last.by}"
+        yield writer.page("rulings", [one._asdict() for one in rulings])
+    after = ""
+    while placed := await archive.placements(after=after, limit=PAGE):
+        after = f"{placed[-1].placement.key}\t{placed[-1].placement.scope}"
+        yield writer.page("placements", await _placements(workspace, placed))
+
+
+async def _placements(workspace: Workspace, placed: Sequence[HeldPlacement]) -> list[Json]:
+    """Those of a document say what its id derives from: it may become another one."""
+    prefix = document_scope("")
+    owners = {one.placement.scope.removeprefix(prefix) for one in placed if one.by_hand}
+    sources = {
+        prefix + document.id: derived_from(workspace.name, document)
+        for document in await workspace.documents.many(sorted(owners))
+    }
+    return [
+        {
+            **one.placement._asdict(), "by_hand": one.by_hand,
+            "derived_from": sources.get(one.placement.scope, "") if one.by_hand else "",
+        }
+        for one in placed
+    ]  # fmt: skip
+
+
+# --- documents -----------------------------------------------------------------------------------
+
+
+class _Documents:
+    def __init__(self, workspace: Workspace, writer: container.Writer) -> None:
+        self._workspace, self._writer = workspace, writer
+        self._blobs: set[str] = set()  # written, by the first half of their keys
+        self._number = 0
+        self.void: list[int] = []
+        self.count = 0
+
+    async def pieces(self) -> AsyncIterator[bytes]:
+        after = ""
+        while page := await self._workspace.documents.page(after=after, limit=DOCUMENTS):
+            after = page[-1].id
+            for document in page:
+                async for piece in self._settled(document):
+                    yield piece
+
+    async def _settled(self, document: Document) -> AsyncIterator[bytes]:
+        """The document as it was at one moment; what was written of others is void."""
+        for attempt in range(TRIES):
+            if document.job.plan is Plan.DELETE and not document.job.state.final:
+                return  # on its way out
+            async for piece in self._document(document):
+                yield piece
+            try:
+                now = await self._workspace.documents.get(document.id)
+            except NotFound:
+                self.void.append(self._number)
+                return
+            if _same(document, now) or attempt == TRIES - 1:
+                self.count += 1
+                return
+            self.void.append(self._number)
+            document = now
+
+    async def _document(self, document: Document) -> AsyncIterator[bytes]:
+        for key in (*blobs_of(document.live), *blobs_of(document.pending)):
+            if key[:32] not in self._blobs:
+                try:
+                    data = await self._workspace.blobs.get(key)
+                except NotFound:
+                    continue  # `check` says so
+                self._blobs.add(key[:32])
+                yield self._writer.member(f"blobs/{key}", data)
+        self._number += 1
+        dates = await self._workspace.archive.dates([document.id])
+        yield self._writer.json(
+            f"documents/{self._number:08}.json",
+            _document_json(self._workspace.name, document, dates.get(document.id, "")),
+        )
+        text = await self._text(document)
+        after, full = "", True
+        while full:
+            page = await self._workspace.archive.chunks(
+                document_id=document.id, after=after, limit=PAGE
+            )
+            full = len(page) == PAGE
+            after = page[-1].chunk.id if page else ""
+            if kept := [held for held in page if held.extraction and not held.gone]:
+                records = await self._chunks(kept, text)
+                yield self._writer.page(f"chunks/{self._number:08}", records)
+
+    async def _text(self, document: Document) -> str | None:
+        """What visible chunks must be a part of: while a replacement is merged, those of both
+        revisions are visible. "" where no revision is, None where there is no doubt."""
+        if document.live is None:
+            return ""
+        if document.pending is None:
+            return None
+        with suppress(NotFound):
+            return (await self._workspace.blobs.get(document.live.text)).decode()
+        return None
+
+    async def _chunks(self, page: Sequence[HeldChunk], text: str | None) -> list[Json]:
+        refs = [Ref(Kind.CHUNK, held.chunk.id) for held in page if held.indexed]
+        points = {point.ref.key: point for point in await self._workspace.vectors.read(refs)}
+        return [
+            _chunk_json(
+                self._workspace.name, held, points.get(held.chunk.id),
+                live=held.live and (text is None or _part(held, text)),
+            )
+            for held in page
+        ]  # fmt: skip
+
+
+def _part(held: HeldChunk, text: str) -> bool:
+    chunk = held.chunk
+    return bool(chunk.text) and text[chunk.start : chunk.end] == chunk.text
+
+
+def _same(before: Document, after: Document) -> bool:
+    """Nothing happened to its chunks in between: they change with jobs only."""
+    return before.version == after.version and before.job.id == after.job.id and (
+        after.job.state.final or after.status is before.status
+    )  # fmt: skip
+
+
+def derived_from(workspace: str, document: Document) -> str:
+    """The source that the document's id was derived from; "" if a caller gave the id."""
+    for revision in (document.live, document.pending):
+        if revision and document.id == derive_id(workspace, "document", revision.source):
+            return revision.source
+    return ""
+
+
+def _document_json(workspace: str, document: Document, date: str) -> Json:
+    job = document.job
+    return {
+        "id": document.id, "derived_from": derived_from(workspace, document),
+        "version": document.version, "live": revision_json(document.live),
+        "pending": revision_json(document.pending), "date": date,
+        "warnings": list(document.warnings), "usage": asdict(document.usage),
+        "created_at": document.created_at, "updated_at": document.updated_at,
+        "state": job.state, "error": asdict(job.error) if job.error else None,
+        "failed": job.status is Status.FAILED,
+    }  # fmt: skip
+
+
+def _chunk_json(workspace: str, held: HeldChunk, point: Point | None, *, live: bool) -> Json:
+    chunk = held.chunk
+    derived = chunk.id == chunk_id(
+        workspace, chunk.document_id, start=chunk.start, page=chunk.page,
+        headings=chunk.headings, text=chunk.text,
+    )  # fmt: skip
+    return {
+        "chunk": asdict(chunk), "derived": derived, "live": live,
+        "key": held.extraction_key, "point": point_json(point),
+        "extraction": asdict(held.extraction) if held.extraction else None,
+    }  # fmt: skip
+
+
+# --- profiles and vectors ------------------------------------------------------------------------
+
+
+async def _graph(workspace: Workspace, writer: container.Writer) -> AsyncIterator[bytes]:
+    """Of what is up to date; the rest is made anew after a restore."""
+    after = ""
+    while entities := await workspace.archive.entities(after=after, limit=PAGE):
+        after = entities[-1].key
+        if lines := await _profiles(workspace, Kind.ENTITY, entities):
+            yield writer.page("entities", lines)
+    after = ""
+    while relations := await workspace.archive.relations(after=after, limit=PAGE):
+        after = relations[-1].key
+        if lines := await _profiles(workspace, Kind.RELATION, relations):
+            yield writer.page("relations", lines)
+
+
+async def _profiles(
+    workspace: Workspace, kind: Kind, page: Iterable[HeldEntity | HeldRelation]
+) -> list[Json]:
+    fresh = [
+        held for held in page if held.mentions and held.progress.profiled >= held.progress.revision
+    ]
+    refs = [Ref(kind, held.key) for held in fresh]
+    points = {point.ref.key: point for point in await workspace.vectors.read(refs)}
+    lines: list[Json] = []
+    for held in fresh:
+        progress = held.progress
+        current = progress.indexed >= progress.profiled
+        lines.append(
+            {
+                "key": held.key, "mentions": held.mentions, "described": held.described,
+                "profile": held.profile, "covered": progress.covered, "digest": progress.digest,
+                "point": point_json(points.get(held.key)) if current else None,
+            }
+        )  # fmt: skip
+    return lines

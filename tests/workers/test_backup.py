@@ -1,0 +1,262 @@
+"""A workspace into an archive and back: between stores, under another name, from a broken file."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import tarfile
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+from typing import IO, Any
+
+import pytest
+
+from app.domain import Kind, Placement, Plan, Ruling, Status, VectorQuery
+from app.errors import Conflict, Invalid, Unavailable
+from app.folding import document_scope
+from app.ports import Services
+from app.settings import Settings
+from app.upkeep.backup import backup
+from app.upkeep.container import compressed
+from app.upkeep.difference import difference
+from app.upkeep.fingerprint import dump
+from app.upkeep.restore import restore
+from app.wiring import embedded_queue, open_services
+from tests import make, qdrant_standin
+from tests.servers import Server
+from tests.workers.conftest import CountingExtractor, RecordingQueue, Rig
+
+CURIE = (
+    "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie. "
+    "Marie Curie won the Nobel Prize in Physics in 1903."
+)
+PARIS = "Paris is the capital of France. Marie Curie taught at the University of Paris."
+RADIUM = "Radium is a chemical element. Marie Curie isolated radium in Paris in 1910."
+
+
+async def archived(services: Services, name: str, *, packed: bool = False) -> IO[bytes]:
+    stream = backup(services.workspace(name), services.models.embedder, now=1.0)
+    pieces = [piece async for piece in (compressed(stream) if packed else stream)]
+    return io.BytesIO(b"".join(pieces))
+
+
+async def lines(services: Services, name: str) -> list[str]:
+    return [line async for line in dump(services.workspace(name))]
+
+
+async def assert_equal(one: Services, first: str, other: Services, second: str) -> None:
+    ours = await lines(one, first)
+    assert ours
+    assert list(difference(ours, await lines(other, second))) == []
+
+
+async def fill(rig: Rig, name: str = "default") -> None:
+    await rig.submit(CURIE, workspace=name)  # whose id derives from its bytes
+    await rig.submit(RADIUM, "mine", workspace=name)
+    await rig.drain()
+    await rig.submit(PARIS, "mine", workspace=name)  # replaces it
+    await rig.drain()
+
+
+# --- within one pair of stores -------------------------------------------------------------------
+
+
+async def test_a_clone_is_equal_and_asks_no_model_again(rig: Rig) -> None:
+    await fill(rig)
+    calls = len(rig.extractor.calls)
+    file = await archived(rig.services, "default")
+    done = await restore(rig.services, "copy", file)
+    assert (done.documents, done.queued, done.vectors) == (2, 0, True)
+    await assert_equal(rig.services, "default", rig.services, "copy")
+    await rig.drain()  # what is left to a worker changes nothing
+    await assert_equal(rig.services, "default", rig.services, "copy")
+    assert len(rig.extractor.calls) == calls
+    stale = await rig.workspace("copy").graph.unindexed()
+    assert stale == []
+
+
+async def test_a_clone_lives_on_by_itself(rig: Rig) -> None:
+    await fill(rig)
+    await restore(rig.services, "copy", await archived(rig.services, "default"))
+    await rig.drain()
+    again = await rig.submit(CURIE, workspace="copy")
+    assert again.status is Status.READY  # known: its id was derived anew
+    await rig.delete(again.id, "copy")
+    await rig.drain()
+    assert [one.id for one in await rig.workspace("copy").documents.page()] == ["mine"]
+    await rig.submit(PARIS, "mine", workspace="other")
+    await rig.drain()
+    await assert_equal(rig.services, "other", rig.services, "copy")
+    assert len(await rig.workspace("default").documents.page()) == 2
+
+
+async def test_all_that_a_document_shows_is_kept(rig: Rig) -> None:
+    await fill(rig)
+    before = await rig.workspace().documents.get("mine")
+    dates = await rig.workspace().archive.dates(["mine"])
+    await restore(rig.services, "copy", await archived(rig.services, "default"))
+    after = await rig.workspace("copy").documents.get("mine")
+    assert after.version == before.version == 2
+    assert replace(after, job=before.job, updated_at=0) == replace(before, updated_at=0)
+    assert (after.job.plan, after.job.state) == (Plan.INGEST, before.job.state)
+    assert await rig.workspace("copy").archive.dates(["mine"]) == dates
+
+
+async def test_rulings_and_placements_are_kept(rig: Rig) -> None:
+    await fill(rig)
+    names = rig.workspace().names
+    [derived] = [one.id for one in await rig.workspace().documents.page() if one.id != "mine"]
+    await names.rule([Ruling("marie curie", "pierre curie", False, "user", "a couple", 5.0)])
+    await names.place([Placement("paris", document_scope(derived), "paris texas", "Paris, Texas")])
+    await rig.services.journal.open(job := make.job("", plan=Plan.CURATE, workspace="default"))
+    await rig.queue.send([Rig.first(replace(job, stage="resolve"))])
+    await rig.drain()
+    await restore(rig.services, "copy", await archived(rig.services, "default"))
+    await assert_equal(rig.services, "default", rig.services, "copy")
+    await rig.drain()
+    await assert_equal(rig.services, "default", rig.services, "copy")
+    [placed] = await rig.workspace("copy").names.placed()
+    assert placed.scope != document_scope(derived)
+    assert placed.scope in {
+        document_scope(one.id) for one in await rig.workspace("copy").documents.page()
+    }
+
+
+async def test_a_document_on_its_way_is_queued_and_one_that_failed_stays_so(rig: Rig) -> None:
+    await fill(rig)
+    await rig.submit(RADIUM, "waiting")
+    rig.queue.sent.clear()
+    await rig.submit(" ", "empty")
+    await rig.drain()
+    failed = await rig.workspace().documents.get("empty")
+    assert failed.status is Status.FAILED
+    file = await archived(rig.services, "default")
+    done = await restore(rig.services, "copy", file)
+    assert (done.documents, done.queued) == (4, 1)
+    copied = await rig.workspace("copy").documents.get("empty")
+    assert (copied.status, copied.job.error) == (Status.FAILED, failed.job.error)
+    await rig.drain()
+    assert (await rig.workspace("copy").documents.get("waiting")).status is Status.READY
+
+
+async def test_gzip_is_seen(rig: Rig) -> None:
+    await fill(rig)
+    file = await archived(rig.services, "default", packed=True)
+    assert gzip.decompress(file.read())
+    await restore(rig.services, "copy", file)
+    await assert_equal(rig.services, "default", rig.services, "copy")
+
+
+# --- what is refused -----------------------------------------------------------------------------
+
+
+async def test_a_workspace_with_documents_is_not_restored_into(rig: Rig) -> None:
+    await fill(rig)
+    before = await lines(rig.services, "default")
+    with pytest.raises(Conflict, match="has documents"):
+        await restore(rig.services, "default", await archived(rig.services, "default"))
+    assert list(difference(before, await lines(rig.services, "default"))) == []
+
+
+def cut(data: bytes) -> bytes:
+    return data[: len(data) * 2 // 3]
+
+
+def changed(data: bytes) -> bytes:
+    place = data.index(b"polonium")
+    return data[:place] + b"P" + data[place + 1 :]
+
+
+def without_a_member(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=io.BytesIO(data)) as old, tarfile.open(fileobj=out, mode="w") as new:
+        for member in old:
+            if not member.name.startswith("entities/"):
+                new.addfile(member, old.extractfile(member))
+    return out.getvalue()
+
+
+@pytest.mark.parametrize("harm", [cut, changed, without_a_member, lambda data: b"", lambda _: b"x"])
+async def test_a_damaged_archive_changes_nothing(rig: Rig, harm: Any) -> None:
+    await fill(rig)
+    data = (await archived(rig.services, "default")).read()
+    with pytest.raises(Invalid):
+        await restore(rig.services, "copy", io.BytesIO(harm(data)))
+    assert await rig.workspace("copy").documents.page() == []
+    assert await rig.services.journal.jobs("copy") == []
+
+
+async def test_what_an_error_leaves_half_made_is_taken_back(rig: Rig) -> None:
+    await fill(rig)
+    before = await lines(rig.services, "default")
+    file = await archived(rig.services, "default")
+    space = rig.workspace("copy")
+
+    class Away:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(space.vectors, name)
+
+        async def upsert(self, points: Any) -> None:
+            if any(point.ref.kind is Kind.ENTITY for point in points):
+                raise Unavailable("The vector store is away.")
+            await space.vectors.upsert(points)
+
+    broken: Any = replace(space, vectors=Away())
+    services = replace(
+        rig.services, workspace=lambda name: broken if name == "copy" else rig.workspace(name)
+    )
+    with pytest.raises(Unavailable):
+        await restore(services, "copy", file)
+    assert await lines(rig.services, "copy") == []
+    assert {kind: await space.vectors.count(kind) for kind in Kind} == dict.fromkeys(Kind, 0)
+    assert list(difference(before, await lines(rig.services, "default"))) == []
+    assert await rig.workspace().blobs.has(
+        (await rig.workspace().documents.get("mine")).live.source
+    )  # type: ignore[union-attr]
+    await rig.drain()
+    await restore(rig.services, "copy", file)
+    await assert_equal(rig.services, "default", rig.services, "copy")
+
+
+# --- between stores ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def qdrant(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    with qdrant_standin.running(tmp_path_factory.mktemp("qdrant")) as server:
+        yield server.url
+
+
+@pytest.fixture
+async def remote(tmp_path: Path, neo4j: Server, qdrant: str) -> AsyncIterator[Rig]:
+    """Neo4j and Qdrant in place of SQLite and Edge."""
+    from migrations import migrate
+
+    await migrate(neo4j.url, user=neo4j.user, password=neo4j.password)
+    settings = Settings(
+        _env_file=None, data_dir=tmp_path / "remote", graph_url=neo4j.url, graph_user=neo4j.user,
+        graph_password=neo4j.password, vector_url=qdrant,
+    )  # fmt: skip
+    async with embedded_queue(settings) as wired, open_services(wired) as services:
+        queue, extractor = RecordingQueue(), CountingExtractor(services.models.extractor)
+        models = replace(services.models, extractor=extractor)
+        yield Rig(replace(services, queue=queue, models=models), queue, extractor)
+
+
+@pytest.mark.server
+async def test_from_sqlite_and_edge_to_neo4j_and_qdrant_and_back(rig: Rig, remote: Rig) -> None:
+    there, back = make.name(), make.name()
+    await fill(rig)
+    await restore(remote.services, there, await archived(rig.services, "default"))
+    await assert_equal(rig.services, "default", remote.services, there)
+    await remote.drain()
+    await assert_equal(rig.services, "default", remote.services, there)
+    await restore(rig.services, back, await archived(remote.services, there))
+    await rig.drain()
+    await assert_equal(rig.services, "default", rig.services, back)
+    assert not remote.extractor.calls
+    embedded = await remote.services.models.embedder.embed(["polonium"], purpose="query")
+    [vector] = embedded.vectors
+    [hits] = await remote.workspace(there).vectors.search([VectorQuery(Kind.CHUNK, 5, vector)])
+    assert len(hits) == 2
