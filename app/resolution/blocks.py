@@ -55,7 +55,7 @@ def blocks(name: Name) -> Blocks:
 def _words(parsed: Parsed, kind: str) -> list[str]:
     found = _acronyms(parsed, least=3 if kind == "person" else 2)
     if 2 <= len(parsed.core) <= 5 and parsed.core[0][0].isalpha():
-        found.append(f"p:{parsed.core[0][0]} {parsed.head[-1]}")
+        found.append(f"p:{parsed.core[0][0]} {(parsed.head or parsed.core)[-1]}")
     found += [f"t:{word}" for word in parsed.core[:_MAX_WORDS] if len(word) > 2]
     letters = parsed.joined
     if len(letters) >= 6 and len(parsed.core) == 1:
