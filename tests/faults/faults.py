@@ -151,7 +151,7 @@ def queue_emptied(chance: random.Random) -> Fault:
 
 def messages_lost_and_doubled(chance: random.Random) -> Fault:
     told = {
-        "drop": chance.choice((0.0, 0.3, 1.0)), "double": chance.choice((0.3, 0.6)),
+        "drop": chance.choice((0.0, 0.2, 0.4)), "double": chance.choice((0.3, 0.6)),
         "seed": chance.random(),
     }  # fmt: skip
     return Fault(

@@ -217,7 +217,7 @@ def disturb_queue(told: Told) -> None:
             return
         await inner(self, ticket, delay)
         if drawn > 1 - told.get("double", 0):
-            await inner(self, replace(ticket, attempt=ticket.attempt + 1000), delay)
+            await inner(self, ticket._replace(attempt=ticket.attempt + 1000), delay)
 
     ArqQueue._send = send  # type: ignore[method-assign]
 

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tests.faults import faults
 from tests.faults.faults import Fault
-from tests.faults.fingerprint import Dump, diff, dump
+from tests.faults.fingerprint import Held, differences, held, stray_blobs
 from tests.faults.ledger import Ledger, Model, stored_in_sqlite
 from tests.faults.stacks import Embedded, Stack, running
 from tests.faults.workload import Client, Op, Scenario, scenario
@@ -45,23 +45,23 @@ class References:
 
     def __init__(self, model: Model) -> None:
         self._model = model
-        self._known: dict[int, Dump] = {}
+        self._known: dict[int, Held] = {}
         self._locks = [threading.Lock() for _ in range(SCENARIOS)]
 
-    def of(self, number: int) -> Dump:
+    def of(self, number: int) -> Held:
         with self._locks[number]:
             if number not in self._known:
                 self._known[number] = self._made(number)
             return self._known[number]
 
-    def _made(self, number: int) -> Dump:
+    def _made(self, number: int) -> Held:
         with workplace() as folder:
             room = f"reference-{number}"
             self._model.open(room, lambda _: False, latency=0.0)
             stack = Embedded(folder, model_settings(self._model.url(room)))
             with running(stack), closing(Client(stack.url)) as client:
                 client.run((Op("add", scenario(number).survivors), Op("wait")))
-                return dump(client)
+                return held(client)
 
 
 def model_settings(url: str) -> dict[str, str]:
@@ -103,7 +103,7 @@ class Schedule:
     ledger: Ledger
 
 
-def run(schedule: Schedule, expected: Dump) -> Outcome:
+def run(schedule: Schedule, expected: Held) -> Outcome:
     stack, fault, work = schedule.stack, schedule.fault, scenario(schedule.scenario)
     outcome = Outcome(schedule.seed, fault.kind, fault.name, schedule.scenario)
     start = time.monotonic()
@@ -112,7 +112,7 @@ def run(schedule: Schedule, expected: Dump) -> Outcome:
             lifted = disturb(stack, fault, client, work)
             client.wait_idle()
             outcome.recovery = max(0.0, time.monotonic() - max(lifted, stack.last_restart))
-            judge(outcome, client, work, expected)
+            judge(outcome, stack, client, expected)
     except Exception as error:
         outcome.wrong.append(f"{type(error).__name__}: {error}")
         outcome.lost = max(outcome.lost, 1)
@@ -162,8 +162,8 @@ def wait_for_point(stack: Stack, client: Client) -> None:
         time.sleep(0.05)
 
 
-def judge(outcome: Outcome, client: Client, work: Scenario, expected: Dump) -> None:
-    found = dump(client)
+def judge(outcome: Outcome, stack: Stack, client: Client, expected: Held) -> None:
+    work = scenario(outcome.scenario)
     for one in work.survivors:
         seen = client.call("GET", f"/documents/{one}")
         if seen is None or seen["status"] != "ready":
@@ -173,9 +173,9 @@ def judge(outcome: Outcome, client: Client, work: Scenario, expected: Dump) -> N
         if client.call("GET", f"/documents/{one}") is not None:
             outcome.lost += 1
             outcome.wrong.append(f"{one} was deleted and is there")
-    differences = diff(expected, found)
-    if differences:
-        outcome.wrong += ["the graph differs:", *differences[:20]]
+    if found := differences(expected, held(client)):
+        outcome.wrong += ["the graph differs (expected -> found):", *found]
+    outcome.wrong += stray_blobs(client, stack.folder / "data" / "blobs", sorted(work.survivors))
 
 
 def audit(outcome: Outcome, fault: Fault, ledger: Ledger) -> None:

@@ -153,8 +153,9 @@ class Stack(ABC):
         parts = []
         for member in self.members:
             if member.log.exists():
-                last = member.log.read_text(errors="replace").splitlines()[-lines:]
-                parts += [f"--- {member.name}", *last]
+                told = member.log.read_text(errors="replace").splitlines()
+                told = [line for line in told if "request method=GET" not in line]
+                parts += [f"--- {member.name}", *told[-lines:]]
         return "\n".join(parts)
 
     @abstractmethod

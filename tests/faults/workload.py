@@ -90,17 +90,22 @@ class Client:
     def close(self) -> None:
         self._http.close()
 
-    def call(self, method: str, path: str, patience: float = PATIENCE, **request: Any) -> Any:
+    def call(self, method: str, path: str, **request: Any) -> Any:
         """The reply's JSON; None for 404."""
-        until = time.monotonic() + patience
+        reply = self._reply(method, path, **request)
+        return None if reply.status_code == 404 else reply.json()
+
+    def text(self, method: str, path: str, **request: Any) -> str:
+        return self._reply(method, path, **request).text
+
+    def _reply(self, method: str, path: str, **request: Any) -> httpx.Response:
+        until = time.monotonic() + PATIENCE
         while True:
             why = ""
             try:
                 reply = self._http.request(method, path, **request)
-                if reply.status_code == 404:
-                    return None
-                if reply.status_code < 400:
-                    return reply.json()
+                if reply.status_code < 400 or reply.status_code == 404:
+                    return reply
                 why = f"{reply.status_code} {reply.text[:300]}"
                 if reply.status_code < 500 and reply.status_code != 429:
                     raise RuntimeError(f"{method} {path}: {why}")
