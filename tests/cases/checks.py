@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from tests.cases.record import Unusable, filled
-from tests.cases.run import Doc, Failed, Reply, Run
+from tests.cases.run import Failed, Reply, Run
 
 Told = Mapping[str, Any]
 Check = Callable[[Run, Told, Any], str]
@@ -378,22 +378,17 @@ def alive(run: Run, _told: Told, _value: Any) -> str:
         return "the service is down"
     if (status := run.send("GET", "/healthz").status_code) != 200:
         return f"/healthz answers {status}"
-    text = f"Grace Hopper wrote a compiler in Arlington. {time.time()}"
-    reply = run.send(
-        "POST", "/documents", workspace=run.workspace(None), json={"text": text, "name": "clean"}
-    )
+    where = f"{run.prefix or 'cases'}-alive"  # so that other checks do not count it
+    text = "Grace Hopper wrote a compiler in Arlington."
+    reply = run.send("POST", "/documents", workspace=where, json={"text": text, "name": "clean"})
     if reply.status_code != 202:
         return f"a clean document is answered {reply.status_code} {reply.text[:200]}"
-    known = Doc("clean", run.workspace(None), reply.json()["documents"][0]["id"])
-    run.docs["(clean)"] = known
+    path = f"/documents/{reply.json()['documents'][0]['id']}"
     until = time.monotonic() + 120
-    try:
-        while (seen := run.document("(clean)"))["status"] not in ("ready", "failed"):
-            if time.monotonic() > until:
-                return f"a clean document is still {seen['status']}"
-            time.sleep(0.05)
-    finally:
-        del run.docs["(clean)"]
+    while (seen := run.look(path, where))["status"] not in ("ready", "failed"):
+        if time.monotonic() > until:
+            return f"a clean document is still {seen['status']}"
+        time.sleep(0.05)
     return "" if seen["status"] == "ready" else f"a clean document fails: {seen['error']}"
 
 

@@ -84,6 +84,7 @@ class Run:
     touched: set[str] = field(default_factory=set)  # files that the case itself made
     began: float = field(default_factory=time.time)
     again: Callable[[Case], AbstractContextManager[Run]] | None = None  # another case, same stack
+    printed: dict[str, Any] | None = None  # its fingerprint, once taken
     notes: list[str] = field(default_factory=list)
     deadline: float = field(default_factory=lambda: time.monotonic() + LONGEST)
     _turn: Iterator[int] = field(default_factory=itertools.count)

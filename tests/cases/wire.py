@@ -157,21 +157,25 @@ class Proxies:
 
     def __init__(self) -> None:
         self._loop = asyncio.new_event_loop()
+        self._servers: list[asyncio.Server] = []
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
         self._thread.start()
 
     def add(self, name: str, target: int, greetings: int = 0) -> Proxy:
         proxy = Proxy(name, target, greetings, _loop=self._loop)
 
-        async def listen() -> int:
-            server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-            return int(server.sockets[0].getsockname()[1])
+        async def listen() -> asyncio.Server:
+            return await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
 
-        proxy.port = asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
+        server = asyncio.run_coroutine_threadsafe(listen(), self._loop).result(10)
+        self._servers.append(server)
+        proxy.port = int(server.sockets[0].getsockname()[1])
         return proxy
 
     def close(self) -> None:
         async def end() -> None:
+            for server in self._servers:
+                server.close()
             tasks = asyncio.all_tasks() - {asyncio.current_task()}
             for task in tasks:
                 task.cancel()
@@ -181,6 +185,7 @@ class Proxies:
             asyncio.run_coroutine_threadsafe(end(), self._loop).result(10)
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(10)
+        self._loop.close()
 
 
 @contextmanager
