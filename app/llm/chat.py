@@ -130,7 +130,9 @@ class ChatModel:
                     whole_text = halves.feed(piece.text)
                     parts.append(whole_text)
                     told = _later(told, piece)
-                    finish, done = piece.finish_reason or finish, done or piece.done
+                    if finish != "refusal":
+                        finish = piece.finish_reason or finish
+                    done = done or piece.done
                     if text := thoughts.feed(whole_text):
                         yield text
             if not finish and not done:
@@ -225,4 +227,8 @@ def _refuse_filtered(finish_reason: str) -> None:
     if finish_reason == "content_filter":
         raise BadModelOutput(
             "the model's content filter withheld the reply", code="content_filter", transient=False
+        )
+    if finish_reason == "refusal":
+        raise BadModelOutput(
+            "the model refuses to reply to this text", code="model_refused", transient=False
         )

@@ -135,6 +135,8 @@ class OpenAI:
         choice = _object(choices[0])
         message = _object(choice.get("message"))
         finish = str(choice.get("finish_reason") or "stop")
+        if message.get("refusal") and not message.get("content"):
+            finish = "refusal"
         return Piece(_content(message.get("content")), finish, *_usage(found), done=True)
 
     def chat_line(self, line: str) -> Piece | None:
@@ -149,6 +151,8 @@ class OpenAI:
         delta = choice.get("delta")
         content = delta.get("content") if isinstance(delta, dict) else None
         finish = choice.get("finish_reason")
+        if isinstance(delta, dict) and delta.get("refusal"):
+            finish = "refusal"
         return Piece(
             content if isinstance(content, str) else "",
             finish if isinstance(finish, str) else "",

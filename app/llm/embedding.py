@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from collections import Counter
 from collections.abc import Sequence
 from typing import Literal
 
@@ -22,6 +23,7 @@ BATCH_TOKENS = 100_000  # of one call
 LONGEST = 8191  # tokens of one text: the limit of the common hosted models
 MOST_MISCOUNTED = 4.0  # how many times more tokens than we a server may find in a text
 HARMLESS = "dimension"
+DIMENSION = "embedding_dimension"  # code of an error
 NONE: Vector = ()
 
 
@@ -119,11 +121,7 @@ class LlmEmbedder:
         found, used = await self._client.post(request, read, attempts=attempts)
         if counted:
             self._miscounted = max(self._miscounted, min(MOST_MISCOUNTED, used / counted))
-        vectors = [_unit(item) for item in found]
-        for vector in filter(None, vectors):
-            self._check_dimension(len(vector))
-            self._worked = True
-        return vectors, used
+        return self._checked([_unit(item) for item in found]), used
 
     def fitting(self, text: str) -> str:
         # A blank text has no vector at most servers; an unread one no meaning either.
@@ -136,17 +134,23 @@ class LlmEmbedder:
         forms = [self.fitting(text), self.fitting(tidy), cut(tidy, 256), cut(tidy, 64)]
         return [form for form in dict.fromkeys(forms) if form.strip()]
 
-    def _check_dimension(self, found: int) -> None:
+    def _checked(self, vectors: list[Vector]) -> list[Vector]:
+        """Without those of another dimension than the others; it is an error if all are."""
+        found = Counter(len(vector) for vector in vectors if vector)
+        if not found:
+            return vectors
         if self._dimension is None:
-            self._dimension = found
-            log.info("embedder.found model=%s dimension=%d", self._model, found)
-        elif self._dimension != found:
+            [(self._dimension, _)] = found.most_common(1)
+            log.info("embedder.found model=%s dimension=%d", self._model, self._dimension)
+        if self._dimension not in found and all(vectors):
             raise Unavailable(
-                f"the embedding model {self._model} gives {found} dimensions instead of"
-                f" {self._dimension}",
-                code="embedding_dimension",
+                f"the embedding model {self._model} gives {found.most_common(1)[0][0]} dimensions"
+                f" instead of {self._dimension}",
+                code=DIMENSION,
                 transient=False,
             )
+        self._worked = True
+        return [vector if len(vector) == self._dimension else NONE for vector in vectors]
 
     def drops_dimension(self, error: AppError) -> bool:
         """Whether the server only refuses to be asked for a dimension: it is not, from now on."""
@@ -179,7 +183,7 @@ class _Calls:
         try:
             found = await self._call([self._embedder.fitting(text) for text in texts], attempts)
         except AppError as error:
-            if not _about_a_text(error):
+            if not _about_a_text(error) and not (error.code == DIMENSION and len(texts) == 1):
                 raise
             if self._embedder.drops_dimension(error):
                 return await self.batch(texts)
@@ -207,7 +211,7 @@ class _Calls:
             try:
                 [vector] = await self._call([form], attempts=1)
             except AppError as error:
-                if not _about_a_text(error):
+                if not _about_a_text(error) and error.code != DIMENSION:
                     raise
                 continue
             if vector:

@@ -11,7 +11,7 @@ from app.domain import Completion, Extraction, Options, Prompt, Turn, Usage
 from app.errors import BadModelOutput, Invalid
 from app.llm.chat import REPLY_SHARE, ChatModel
 from app.llm.dialects import Schema
-from app.llm.reader import Reading, read_extraction
+from app.llm.reader import Reading, read_extraction, refuses
 from app.prompts import Prompts, fence
 
 log = logging.getLogger("heliograph.llm")
@@ -95,9 +95,9 @@ class LlmExtractor:
             return found.plus(await self._halves(passage, depth))
         if not reading.readable:
             return await self._repaired(prompt, completion)
-        if not cut:
-            found = await self._gleaned(prompt, completion.text, found)
-        return found
+        if cut:
+            return await self._continued(prompt, completion.text, found)
+        return await self._gleaned(prompt, completion.text, found)
 
     async def _halves(self, passage: _Passage, depth: int) -> _Found:
         first, second = passage.halves()
@@ -108,11 +108,23 @@ class LlmExtractor:
         again = self._follow_up("repair", prompt, said)
         second = await self._model.complete(again, SCHEMA)
         reading = read_extraction(second.text, cut=second.finish_reason == "length")
+        if not reading.readable and refuses(second.text):
+            raise BadModelOutput("the model refuses to read this passage", code="model_refused")
         if not reading.readable:
             raise BadModelOutput(
                 "the model's reply for this passage holds no entities or relations that can be read"
             )
         return _Found(reading, completion.usage + second.usage)
+
+    async def _continued(self, prompt: Prompt, reply: str, found: _Found) -> _Found:
+        """After a reply that broke off at its length limit with some relations: asks once for what
+        is missing, unless the model was only repeating itself."""
+        again = self._follow_up("glean", prompt, reply)
+        if _repeats(reply) or self._model.tokens(again) > self._model.prompt_room:
+            return found
+        completion = await self._model.complete(again, SCHEMA)
+        reading = read_extraction(completion.text, cut=completion.finish_reason == "length")
+        return found.plus(_Found(reading, completion.usage))
 
     async def _gleaned(self, prompt: Prompt, reply: str, found: _Found) -> _Found:
         for _ in range(self._options.gleanings):
@@ -148,6 +160,11 @@ class LlmExtractor:
             },
         )
         return replace(filled, max_tokens=self._reply_tokens)
+
+
+def _repeats(reply: str) -> bool:
+    """Whether what stands near its end stands in it again and again."""
+    return len(reply) > 400 and reply.count(reply[-150:-50]) > 2
 
 
 @dataclass(frozen=True, slots=True)

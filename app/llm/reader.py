@@ -6,6 +6,7 @@ and the line formats of LightRAG prompts.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -24,7 +25,18 @@ Record = TypeVar("Record", EntityMention, RelationMention)
 NO_USAGE = Usage()
 MAX_ENTITIES = 400  # of one chunk; more is a model in a loop
 MAX_RELATIONS = 600
+MAX_REFUSAL = 1000  # characters
 MAX_WALK = 6  # levels of wrapping around the records
+
+_REFUSAL = re.compile(
+    r"\W*(?:(?:i['’]?m|i am)(?: \w+)? sorry\b|(?:sorry|apologies|unfortunately),? (?:but )?i\b"
+    r"|i (?:can['’]?t|cannot|can not|won['’]?t|will not|must decline)\b"
+    r"|(?:i['’]?m|i am) (?:unable|not able)\b|as an ai\b"
+    r"|es tut mir leid|tut mir leid|ich kann (?:dabei |das |dies |diese |ihnen )?\w* ?nicht"
+    r"|(?:je suis )?désolée?,|je ne peux pas|lo siento|no puedo\b|mi dispiace|non posso\b"
+    r"|desculpe|não posso\b|het spijt me|(?:很)?抱歉|对不起|我无法|我不能|申し訳|죄송)",
+    re.IGNORECASE,
+)
 
 _ENTITY_LISTS = frozenset(("entities", "nodes", "entity", "node", "extracted_entities", "concepts"))
 _RELATION_LISTS = frozenset(
@@ -116,6 +128,13 @@ def read_text(reply: str) -> str:
     if text.startswith("```") and text.endswith("```") and text.count("```") == 2:
         text = text[3:-3].partition("\n")[2].strip() or text
     return text
+
+
+def refuses(reply: str) -> bool:
+    """Whether the model says that it will not do what it was asked, in one of the languages that
+    models do it in; quoted or reported speech is none."""
+    text = read_text(reply)
+    return len(text) <= MAX_REFUSAL and _REFUSAL.match(text) is not None
 
 
 # --- collecting ----------------------------------------------------------------------------------

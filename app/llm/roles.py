@@ -11,7 +11,7 @@ from app.domain import Completion, Context, Keywords, Prompt, Question, Source, 
 from app.errors import BadModelOutput, Invalid
 from app.llm.chat import ChatModel
 from app.llm.dialects import Schema
-from app.llm.reader import read_keywords, read_text
+from app.llm.reader import read_keywords, read_text, refuses
 from app.prompts import Prompts, fence
 from app.together import together
 
@@ -72,6 +72,8 @@ class LlmProfiler:
         text = self._model.tokenizer.cut(read_text(completion.text), limit).rstrip()
         if not text:
             raise BadModelOutput("the model's summary is empty")
+        if refuses(text):
+            raise BadModelOutput("the model refuses to summarise", code="model_refused")
         return replace(completion, text=text)
 
     async def _of_halves(

@@ -66,12 +66,14 @@ async def test_a_text_that_only_offends_in_part_gets_a_vector_in_a_changed_form(
     assert all(len(vector) == 64 for vector in vectors)
 
 
-@pytest.mark.parametrize("kind", ["zeros", "nan", "null"])
+@pytest.mark.parametrize("kind", ["zeros", "nan", "null", "text", "short"])
 async def test_a_vector_that_is_none_is_asked_for_again(
     server: ModelServer, embedder: Embedders, kind: str
 ) -> None:
+    one = embedder()
+    await one.probe()
     server.script(embedding=[{"vector": kind}])
-    vectors = (await embedder().embed(["a", "b"], purpose="document")).vectors
+    vectors = (await one.embed(["a", "b"], purpose="document")).vectors
     assert all(math.isclose(math.hypot(*vector), 1, abs_tol=1e-9) for vector in vectors)
 
 
@@ -143,3 +145,55 @@ async def test_blank_and_huge_texts_are_embedded(server: ModelServer, embedder: 
     assert all(len(vector) == 64 for vector in vectors)
     sent = [text for body in server.bodies("embedding") for text in body["input"]]
     assert max(map(len, sent)) < 60_000
+
+
+@pytest.mark.parametrize("texts", [["a"], ["a", "b"]])
+async def test_a_text_whose_vector_is_always_too_short_is_left_without_one(
+    server: ModelServer, embedder: Embedders, texts: list[str]
+) -> None:
+    one = embedder()
+    await one.probe()
+    server.script(embedding=[{"vector": "short"}, *([{"vector": "zeros"}] * (len(texts) - 1))])
+    vectors = (await one.embed(texts, purpose="document")).vectors
+    assert all(len(vector) == 64 for vector in vectors), "asked for again"
+    server.script(embedding=[{"vector": "short"}] * 2)
+    assert (await one.embed(["a"], purpose="document")).vectors == [()]
+
+
+@pytest.mark.parametrize("answer", [{"status": 503}, {"delay_s": 60}], ids=str)
+async def test_one_text_that_makes_the_server_hang_or_break_is_found_and_left_out(
+    server: ModelServer, client: Clients, tokenizer: TiktokenTokenizer, answer: dict[str, object]
+) -> None:
+    one = LlmEmbedder(client(timeout=0.3, attempts=2), "scripted", tokenizer)
+    await one.probe()
+    server.script(reject=[{"contains": "Bitcoin", **answer}])
+    texts = [*(f"Paragraph {i}." for i in range(6)), "Bitcoin: cash."]
+    vectors = (await one.embed(texts, purpose="document")).vectors
+    assert vectors[-1] == ()
+    assert all(len(vector) == 64 for vector in vectors[:-1])
+
+
+@pytest.mark.parametrize("answer", [{"status": 503}, {"delay_s": 60}, {"status": 429}], ids=str)
+async def test_a_server_that_is_away_is_paused_and_blames_no_text(
+    server: ModelServer, client: Clients, tokenizer: TiktokenTokenizer, answer: dict[str, object]
+) -> None:
+    one = LlmEmbedder(client(timeout=0.2), "scripted", tokenizer)
+    await one.probe()
+    server.script(reject=[{"contains": "", **answer}])
+    with pytest.raises(AppError) as raised:
+        await one.embed([f"text {i}" for i in range(40)], purpose="document")
+    assert raised.value.blameless
+    assert server.calls("embedding") < 8
+
+
+async def test_all_calls_of_the_server_count_even_those_that_were_tried_again(
+    server: ModelServer, embedder: Embedders
+) -> None:
+    one = embedder(price=1_000_000.0)
+    await one.probe()
+    asked = server.state.kinds["embedding"]["prompt_tokens"]
+    server.script(embedding=[{"vector": "null"}])
+    usage = (await one.embed(["some text", "more text"], purpose="document")).usage
+    assert usage.llm_calls == 0
+    assert usage.prompt_tokens == server.state.kinds["embedding"]["prompt_tokens"] - asked
+    assert usage.cost == usage.prompt_tokens

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 import pytest
 
-from app.domain import Options
+from app.domain import Options, Prompt
 from app.errors import BadModelOutput, Invalid
 from app.llm.chat import ChatModel
 from app.llm.extraction import LlmExtractor
@@ -124,10 +124,64 @@ async def test_a_reply_cut_at_its_limit_is_salvaged(
         '[{"source": "Ada Lovelace", "target": "Bob", "description": "d"}, {"source": "Ada L'
     )
     server.script(llm={"extract": [{"content": half, "finish_reason": "length"}]})
+    more = {"entities": [], "relationships": [{"source": "Bob", "target": "Carl"}]}
+    server.script(llm={"glean": [json.dumps(more)]})
+    found = await extractor().extract("", [], LONG)
+    assert [(one.source, one.target) for one in found.relations] == [
+        ("Ada Lovelace", "Bob"), ("Bob", "Carl"),
+    ]  # fmt: skip
+    assert found.dropped == 1
+    assert (server.calls("extract"), server.calls("glean")) == (1, 1)
+
+
+async def test_a_model_that_repeats_itself_to_the_end_is_not_asked_to_go_on(
+    server: ModelServer, extractor: Extractors
+) -> None:
+    record = '{"source": "Ada Lovelace", "target": "Bob", "description": "They met in a town."}, '
+    loop = '{"entities": [{"name": "Ada Lovelace"}], "relationships": [' + record * 50
+    server.script(llm={"extract": [{"content": loop, "finish_reason": "length"}]})
     found = await extractor().extract("", [], LONG)
     assert len(found.relations) == 1
-    assert found.dropped == 1
-    assert server.calls("extract") == 1
+    assert server.calls("glean") == 0
+
+
+REFUSALS = [
+    "I'm sorry, but I can't assist with that.", "I cannot help with this request.",
+    "As an AI language model, I am not able to do that.", "Es tut mir leid, dabei kann ich nicht "
+    "helfen.", "Je suis désolé, mais je ne peux pas.", "Lo siento, no puedo ayudar con eso.",
+    "抱歉，我无法协助处理。", "申し訳ありませんが、お手伝いできません。",
+    "<think>Hm.</think>I’m really sorry, I can’t continue.",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("refusal", REFUSALS)
+async def test_a_refusal_is_named_as_one_and_is_no_entity(
+    server: ModelServer, extractor: Extractors, refusal: str
+) -> None:
+    server.script(llm={"extract": [refusal, refusal]})
+    with pytest.raises(BadModelOutput) as raised:
+        await extractor().extract("", [], TEXT)
+    assert raised.value.code == "model_refused"
+    assert "refuses" in raised.value.detail
+
+
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_refusal_in_a_field_of_its_own_is_named_as_one(
+    server: ModelServer, chat: Callable[..., ChatModel], stream: bool
+) -> None:
+    refusal = {"role": "assistant", "content": None, "refusal": "I cannot help with that."}
+    key = "delta" if stream else "message"
+    event = json.dumps({"choices": [{key: refusal, "finish_reason": "stop"}]})
+    answer = {"stream": [f"data: {event}", "data: [DONE]"]} if stream else {"raw": event}
+    server.script(llm={"answer": [answer]})
+    model = chat()
+    with pytest.raises(BadModelOutput) as raised:
+        if stream:
+            async for _ in model.stream(Prompt("# Answer", "Hello")):
+                pass
+        else:
+            await model.complete(Prompt("# Answer", "Hello"))
+    assert raised.value.code == "model_refused"
 
 
 async def test_a_reply_cut_before_its_relations_is_made_good_by_halves_of_the_text(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Callable
 from dataclasses import replace
 
@@ -21,7 +22,7 @@ from app.domain import (
     Turn,
     Usage,
 )
-from app.errors import BadModelOutput
+from app.errors import BadModelOutput, Invalid, Unavailable
 from app.llm.cache import CachedKeyworder, RedisReplies
 from app.llm.chat import ChatModel
 from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
@@ -77,6 +78,41 @@ async def test_an_empty_summary_is_bad_output(server: ModelServer, chat: Chats) 
     server.script(llm={"summary": ["<think>all of it"]})
     with pytest.raises(BadModelOutput):
         await LlmProfiler(chat(), Prompts()).summarise("Ada", ["One."], limit=50)
+
+
+async def test_a_refusal_is_no_summary(server: ModelServer, chat: Chats) -> None:
+    server.script(llm={"summary": ["I'm sorry, but I can't help with that."]})
+    with pytest.raises(BadModelOutput) as raised:
+        await LlmProfiler(chat(), Prompts()).summarise("Ada", ["One."], limit=50)
+    assert raised.value.code == "model_refused"
+
+
+async def test_descriptions_that_the_server_finds_too_long_are_summarised_in_halves(
+    server: ModelServer, chat: Chats
+) -> None:
+    overflow = {"status": 400, "body": "maximum context length exceeded"}
+    server.script(llm={"summary": [overflow]})
+    facts = [f"Fact {i}." for i in range(8)]
+    made = await LlmProfiler(chat(), Prompts()).summarise("Hub", facts, limit=50)
+    assert made.text
+    assert made.usage.llm_calls == 3
+    said = [body["messages"][-1]["content"] for body in server.bodies("summary")]
+    assert len(said) == 4
+    assert all(f"- {fact}" in said[1] + said[2] for fact in facts)
+    server.script(reject=[{"contains": "", **overflow}])
+    with pytest.raises(Invalid):
+        await LlmProfiler(chat(), Prompts()).summarise("Hub", facts, limit=50)
+    assert server.calls("summary") < 20
+
+
+async def test_one_part_that_fails_ends_the_others(server: ModelServer, chat: Chats) -> None:
+    facts = [f"Hub Corp did thing number {i} on that long and windy day." for i in range(200)]
+    server.script(llm={"summary": [{"status": 400, "body": "no"}]}, latency_s=0.2)
+    with pytest.raises(Unavailable):
+        await LlmProfiler(chat(context_tokens=2048), Prompts()).summarise("Hub", facts, limit=60)
+    asked = len(server.bodies("summary"))
+    await asyncio.sleep(0.5)
+    assert len(server.bodies("summary")) == asked
 
 
 # --- keyworder -----------------------------------------------------------------------------------
