@@ -1,12 +1,16 @@
-"""Work that is done side by side, and ends with one error where it fails."""
+"""Work that is done side by side, and ends with one error where it fails: at once (`together`), or
+once all has ended (`outcomes`), where what the others do is paid for and is to be kept."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
+from typing import Any, TypeVar
 
 from app.errors import AppError
+
+T = TypeVar("T")
 
 
 @asynccontextmanager
@@ -22,3 +26,16 @@ async def together() -> AsyncIterator[asyncio.TaskGroup]:
         if isinstance(first, AppError) and group.split(AppError)[1] is None:
             raise first from None
         raise
+
+
+async def outcomes(work: Iterable[Coroutine[Any, Any, T]]) -> tuple[list[T], AppError | None]:
+    """What all that succeeded gave, in order, and the failure that decides about a retry, if any: a
+    lasting one before a passing one, and one with a cause in the work before one without. Bugs are
+    raised as a group. A cancellation ends all."""
+    ended = await asyncio.gather(*work, return_exceptions=True)
+    failures = [one for one in ended if isinstance(one, AppError)]
+    bugs = [one for one in ended if isinstance(one, BaseException) and one not in failures]
+    if bugs:
+        raise BaseExceptionGroup("work side by side", [*bugs, *failures])
+    done = [one for one in ended if not isinstance(one, BaseException)]
+    return done, min(failures, key=lambda one: (one.transient, one.blameless), default=None)

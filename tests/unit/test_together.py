@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import Unavailable
-from app.together import together
+from app.together import outcomes, together
 
 
 async def _fail(error: Exception) -> None:
@@ -42,3 +42,50 @@ async def test_a_cancellation_stays_one() -> None:
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
+
+
+async def _give(value: int) -> int:
+    await asyncio.sleep(0.01 * value)
+    return value
+
+
+async def test_what_succeeds_beside_a_failure_is_kept() -> None:
+    done, failure = await outcomes([_give(2), _fail(Unavailable("away")), _give(1)])  # type: ignore[list-item]
+    assert done == [2, 1]
+    assert isinstance(failure, Unavailable)
+    assert await outcomes([_give(1)]) == ([1], None)
+
+
+async def test_of_several_failures_the_one_that_is_most_to_blame_decides() -> None:
+    paused = Unavailable("paused", blameless=True)
+    failed = Unavailable("failed")
+    lasting = Unavailable("no key", transient=False)
+    _, failure = await outcomes([_fail(paused), _fail(failed)])
+    assert failure is failed
+    _, failure = await outcomes([_fail(paused), _fail(failed), _fail(lasting)])
+    assert failure is lasting
+
+
+async def test_a_bug_beside_other_outcomes_is_not_hidden() -> None:
+    with pytest.raises(ExceptionGroup) as caught:
+        await outcomes([_give(1), _fail(Unavailable("away")), _fail(ZeroDivisionError("a bug"))])  # type: ignore[list-item]
+    assert {type(error) for error in caught.value.exceptions} == {Unavailable, ZeroDivisionError}
+
+
+async def test_a_cancellation_ends_all_of_it() -> None:
+    ended = False
+
+    async def last() -> None:
+        nonlocal ended
+        try:
+            await asyncio.sleep(60)
+        finally:
+            ended = True
+
+    task = asyncio.create_task(outcomes([last()]))
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended

@@ -42,7 +42,7 @@ class Outage:
         end = loop.time() + seconds
         running: set[asyncio.Task[None]] = set()
         while loop.time() < end:
-            await sweep(self.services)
+            await sweep(self.services, self.rig.terms)
             while self.rig.queue.sent:
                 ticket = self.rig.queue.sent.popleft()
                 running.add(asyncio.create_task(run_ticket(self.services, ticket, self.rig.terms)))
@@ -134,6 +134,24 @@ async def test_settings_that_cannot_work_fail_at_once(
     assert seen.job.error is not None
     assert (seen.status, seen.job.error.code) == (Status.FAILED, code)
     assert outage.server.calls("extract") == 1
+
+
+async def test_neighbours_of_a_chunk_that_fails_are_not_paid_for_twice(outage: Outage) -> None:
+    paragraph = "Person{0} Smith met Person{0} Jones in the old harbour of Genoa. "
+    outage.server.script(
+        latency_s=0.1,
+        llm={"extract_match": {"contains": "Person3 ", "always": [{"status": 500}] * 6}},
+    )
+    text = "\n\n".join(paragraph.format(n) * 60 for n in range(8))
+    document = await outage.rig.submit(text)
+    await outage.work(60, until=document)
+    assert await outage.status(document) is Status.READY
+    bodies = [str(body["messages"]) for body in outage.server.bodies("extract")]
+    chunks = await outage.rig.workspace().graph.document_chunks(document.id)
+    assert len(chunks) > 4
+    assert len(bodies) == len(chunks) + 6
+    usage = (await outage.rig.workspace().documents.get(document.id)).usage
+    assert usage.llm_calls == len(chunks) + outage.server.calls("summary")
 
 
 async def test_what_embedding_costs_is_charged_to_the_document(outage: Outage) -> None:

@@ -16,7 +16,7 @@ from app.domain import Chunk, Extraction, Step, Usage
 from app.errors import BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
-from app.together import together
+from app.together import outcomes
 from workers.shards import shards
 
 log = logging.getLogger("heliograph.extract")
@@ -38,13 +38,14 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         await _store(workspace, groups.pop(key), replace(extraction, usage=Usage()))
     reader = _Reader(workspace, models, title_of(*names), naming_title(*names))
     try:
-        async with together() as tasks:
-            for chunks in groups.values():
-                tasks.create_task(reader.read(chunks))
+        # A call under way is paid for, whatever becomes of its neighbours: all end first.
+        _, failure = await outcomes(reader.read(chunks) for chunks in groups.values())
     finally:
         await asyncio.shield(
             workspace.documents.charge(step.document_id, reader.usage, reader.warnings)
         )
+    if failure is not None:
+        raise failure
     log.info(
         "chunks.extracted workspace=%s document=%s chunks=%d reused=%d failed=%d dropped=%d",
         workspace.name, step.document_id, len(step.shard), len(known), len(reader.warnings),

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Sequence
 from app.domain import Evidence, Profile, Ref, Step, Usage
 from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
-from app.together import together
+from app.together import outcomes
 from workers.shards import coded, decoded, shards
 
 log = logging.getLogger("heliograph.profile")
@@ -52,14 +52,13 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     refs = [decoded(code) for code in step.shard]
     profiler = _Profiler(workspace, models, step.document_id)
     try:
-        async with together() as tasks:
-            made = [
-                tasks.create_task(profiler.profile(evidence))
-                for evidence in await workspace.graph.evidence(refs, limit=SAMPLE)
-            ]
+        evidence = await workspace.graph.evidence(refs, limit=SAMPLE)
+        made, failure = await outcomes(profiler.profile(one) for one in evidence)
     finally:
         await _charge(workspace, step, profiler.usage)
-    await workspace.graph.put_profiles([task.result() for task in made])
+    await workspace.graph.put_profiles(made)
+    if failure is not None:
+        raise failure
     log.info(
         "profiles.made workspace=%s document=%s profiles=%d summaries=%d",
         workspace.name, step.document_id, len(made), profiler.summaries,
