@@ -23,7 +23,6 @@ _NAME = """
     ), n.key) as entity
 """
 _PAIR = "p.one, p.other, p.relation, p.base, p.score, p.veto, p.features, p.leaf, p.decision"
-_ENDS = ("one", "other")
 
 
 class SqliteNames(SqliteMoves):
@@ -84,34 +83,38 @@ class SqliteNames(SqliteMoves):
         return await self._database.read(work)
 
     async def pairs(self, keys: Sequence[str]) -> list[Reviewed]:
-        rows = await self._database.rows(
-            " union ".join(
-                f"select {_PAIR} from json_each(:keys) k cross join pairs p"
-                f" where p.workspace = :workspace and p.{end} = k.value"
-                for end in _ENDS
-            ),
-            self._among(keys),
-        )
-        return [_reviewed_of(row) for row in rows]
+        rows = await self._with_an_end_among(keys, "pairs", _PAIR)
+        found = {(row["one"], row["other"]): row for row in rows}
+        return [_reviewed_of(found[ends]) for ends in sorted(found)]
 
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
-        rows = await self._database.rows(
-            " union ".join(
-                "select r.one, r.other, r.same, r.author, r.note, r.at"
-                " from json_each(:keys) k cross join rulings r"
-                f" where r.workspace = :workspace and r.{end} = k.value"
-                for end in _ENDS
-            )
-            + " order by author",
-            self._among(keys),
+        rows = await self._with_an_end_among(
+            keys, "rulings", "p.one, p.other, p.same, p.author, p.note, p.at"
         )
-        found = {(row["one"], row["other"]): row for row in rows}  # "user" comes after "model"
+        rows.sort(key=lambda row: row["author"])  # "user" comes after "model"
+        found = {(row["one"], row["other"]): row for row in rows}
         return [
             Ruling(
                 row["one"], row["other"], bool(row["same"]), row["author"], row["note"], row["at"]
             )
             for row in found.values()
         ]  # fmt: skip
+
+    async def _with_an_end_among(self, keys: Sequence[str], table: str, columns: str) -> list[Row]:
+        """A select for each end: in one, SQLite reads the whole table to have it in order."""
+
+        def work(connection: Connection) -> list[Row]:
+            return [
+                row
+                for end, index in (("one", ""), ("other", f"indexed by {table}_by_other"))
+                for row in connection.execute(
+                    f"select {columns} from json_each(:keys) k cross join {table} p {index}"
+                    f" where p.workspace = :workspace and p.{end} = k.value",
+                    self._among(keys),
+                )
+            ]
+
+        return await self._database.read(work)
 
     async def placed(self, *, after: str = "", limit: int = 100) -> list[Placement]:
         key, _, scope = after.partition("\t")
@@ -140,8 +143,8 @@ class SqliteNames(SqliteMoves):
             " union all ".join(
                 f"select * from (select {_PAIR} from pairs p indexed by pairs_by_score"
                 f" where p.workspace = :workspace and p.decision = '{one_of}'"
-                " and (round(p.score, 3) < :score or (round(p.score, 3) = :score"
-                " and (p.one, p.other) > (:one, :other)))"
+                " and p.score <= :score"
+                " and (p.score < :score or (p.one, p.other) > (:one, :other))"
                 " order by p.score desc, p.one, p.other limit :limit)"
                 for one_of in decisions
             )

@@ -56,9 +56,9 @@ def _placements_before(connection: Connection, workspace: str, keys: set[str]) -
 
 
 def _drop_pairs(connection: Connection, workspace: str, keys: Sequence[str]) -> None:
-    for end in ("one", "other"):
+    for end, index in (("one", ""), ("other", "indexed by pairs_by_other")):
         connection.execute(
-            f"delete from pairs where workspace = :workspace and {end} in"
+            f"delete from pairs {index} where workspace = :workspace and {end} in"
             " (select value from json_each(:keys))",
             _among(workspace, keys),
         )
