@@ -193,7 +193,9 @@ class Settings(BaseSettings):
     llm_format: Literal["auto", "schema", "json", "text"] = Field(
         "auto", description="How to ask for structure: schema, json, text; auto finds out."
     )
-    llm_concurrency: int = Field(8, ge=1, le=1000, description="Model calls at the same time.")
+    llm_concurrency: int = Field(
+        8, ge=1, le=1000, description="Model calls at the same time, of all processes."
+    )
     llm_requests_per_minute: int = Field(
         0, ge=0, description="Model calls per minute; 0: no limit."
     )
@@ -214,7 +216,7 @@ class Settings(BaseSettings):
     )
     embed_batch: int = Field(64, ge=1, le=2048, description="Texts in one embedding call.")
     embed_concurrency: int = Field(
-        4, ge=1, le=1000, description="Embedding calls at the same time."
+        4, ge=1, le=1000, description="Embedding calls at the same time, of all processes."
     )
     embed_requests_per_minute: int = Field(
         0, ge=0, description="Embedding calls per minute; 0: no limit."

@@ -121,7 +121,8 @@ async def _retry_or_fail(services: Services, step: Step, error: AppError, terms:
     delay = min(MAX_DELAY, error.retry_after or 2.0**step.tries)
     if error.blameless:  # many steps wait for the same: not all at the same moment
         delay *= random.uniform(1.0, 1.5)
-    log.warning(
+    log.log(
+        logging.DEBUG if error.blameless else logging.WARNING,  # an outage tells of itself once
         "step.retry step=%s workspace=%s document=%s code=%s attempt=%d delay=%.0f",
         step.id, step.workspace, step.document_id, error.code, step.attempt, delay,
     )  # fmt: skip

@@ -1,7 +1,7 @@
 """The door to a model endpoint: calls wait here for their turn, first come first served.
 
-Of the calls that wait in a process only the first is in the book's queue (and the first of those
-that somebody waits for), so that processes take turns and one of them asks for all.
+Of the calls of a model that wait in a process only the first is in the book's queue (and the first
+of those that somebody waits for), so that processes take turns and one call asks for all.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import contextlib
 import logging
 import random
 import time
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine
 from dataclasses import dataclass, replace
 from typing import Any
@@ -44,7 +45,7 @@ class Gate:
         self, book: Book, host: str, *, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
     ) -> None:
         self._book, self._host, self._sleep = book, host, sleep
-        self._lanes = {urgent: asyncio.Lock() for urgent in (False, True)}
+        self._lanes: defaultdict[tuple[str, bool], asyncio.Lock] = defaultdict(asyncio.Lock)
         self._freed = asyncio.Event()
         self._running: dict[str, Call] = {}
         self._pulse: asyncio.Task[None] | None = None
@@ -54,7 +55,7 @@ class Gate:
         """Raises `blameless` errors: where the endpoint is paused for longer than is worth waiting,
         and where somebody would have to wait too long for a turn. Work waits for its turn as long
         as it takes: the queue moves on, since slots are leases."""
-        async with self._lanes[call.urgent]:
+        async with self._lanes[call.about, call.urgent]:
             try:
                 return await self._turn(call)
             except (asyncio.CancelledError, Overloaded):

@@ -174,8 +174,10 @@ class ModelClient:
             outcome, pause = outcome_of(error), error.retry_after or 0.0
         finally:
             report = await self.gate.leave(call, End(outcome, pause=pause))
-        log.info("model.probed about=%s outcome=%s", request.about, outcome)
-        if outcome in ("busy", "failed"):
+        if outcome not in ("busy", "failed"):
+            log.info("model.probed model=%s outcome=%s", request.about, outcome)
+        else:
+            log.warning("model.paused model=%s seconds=%.0f", request.about, report.paused)
             raise self.gate.paused(report.paused)
 
     async def _post(self, request: Request, limit: float) -> object:
