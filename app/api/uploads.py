@@ -31,7 +31,7 @@ from app.api.fields import (
     date_of,
     has_control,
 )
-from app.domain import Metadata, derive_id
+from app.domain import Metadata
 from app.errors import AppError, Invalid, TooLarge
 from app.media import media_type_of, text_type_of
 from app.settings import Settings
@@ -287,7 +287,7 @@ def _upload(
     metadata: Metadata, date: str,
 ) -> Upload:  # fmt: skip
     source = hashlib.sha256(data).hexdigest()
-    document_id = own_id or derive_id(workspace, "document", source)
+    document_id = own_id or document_id_of(source)
     return Upload(
         document_id, name or own_id or "untitled", media_type, data, source, metadata, date
     )

@@ -12,10 +12,9 @@ from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
 
-from app.domain import Document, Kind, Plan, Point, Ref, Status, chunk_id, derive_id
+from app.domain import Document, Kind, Plan, Point, Ref, Status
 from app.errors import NotFound
-from app.folding import document_scope
-from app.holdings import HeldChunk, HeldEntity, HeldPlacement, HeldRelation
+from app.holdings import HeldChunk, HeldEntity, HeldRelation
 from app.originals import blobs_of
 from app.ports import Embedder, Workspace
 from app.upkeep import container
@@ -58,24 +57,9 @@ async def _names(workspace: Workspace, writer: container.Writer) -> AsyncIterato
     after = ""
     while placed := await archive.placements(after=after, limit=PAGE):
         after = f"{placed[-1].placement.key}\t{placed[-1].placement.scope}"
-        yield writer.page("placements", await _placements(workspace, placed))
-
-
-async def _placements(workspace: Workspace, placed: Sequence[HeldPlacement]) -> list[Json]:
-    """Those of a document say what its id derives from: it may become another one."""
-    prefix = document_scope("")
-    owners = {one.placement.scope.removeprefix(prefix) for one in placed if one.by_hand}
-    sources = {
-        prefix + document.id: derived_from(workspace.name, document)
-        for document in await workspace.documents.many(sorted(owners))
-    }
-    return [
-        {
-            **one.placement._asdict(), "by_hand": one.by_hand,
-            "derived_from": sources.get(one.placement.scope, "") if one.by_hand else "",
-        }
-        for one in placed
-    ]  # fmt: skip
+        yield writer.page(
+            "placements", [{**one.placement._asdict(), "by_hand": one.by_hand} for one in placed]
+        )
 
 
 # --- documents -----------------------------------------------------------------------------------
@@ -128,7 +112,7 @@ class _Documents:
         dates = await self._workspace.archive.dates([document.id])
         yield self._writer.json(
             f"documents/{self._number:08}.json",
-            _document_json(self._workspace.name, document, dates.get(document.id, "")),
+            _document_json(document, dates.get(document.id, "")),
         )
         text = await self._text(document)
         after, full = "", True
@@ -158,7 +142,7 @@ class _Documents:
         points = {point.ref.key: point for point in await self._workspace.vectors.read(refs)}
         return [
             _chunk_json(
-                self._workspace.name, held, points.get(held.chunk.id),
+                held, points.get(held.chunk.id),
                 live=held.live and (text is None or _part(held, text)),
             )
             for held in page
@@ -177,19 +161,10 @@ def _same(before: Document, after: Document) -> bool:
     )  # fmt: skip
 
 
-def derived_from(workspace: str, document: Document) -> str:
-    """The source that the document's id was derived from; "" if a caller gave the id."""
-    for revision in (document.live, document.pending):
-        if revision and document.id == derive_id(workspace, "document", revision.source):
-            return revision.source
-    return ""
-
-
-def _document_json(workspace: str, document: Document, date: str) -> Json:
+def _document_json(document: Document, date: str) -> Json:
     job = document.job
     return {
-        "id": document.id, "derived_from": derived_from(workspace, document),
-        "version": document.version, "live": revision_json(document.live),
+        "id": document.id, "version": document.version, "live": revision_json(document.live),
         "pending": revision_json(document.pending), "date": date,
         "warnings": list(document.warnings), "usage": asdict(document.usage),
         "created_at": document.created_at, "updated_at": document.updated_at,
@@ -198,16 +173,11 @@ def _document_json(workspace: str, document: Document, date: str) -> Json:
     }  # fmt: skip
 
 
-def _chunk_json(workspace: str, held: HeldChunk, point: Point | None, *, live: bool) -> Json:
-    chunk = held.chunk
-    derived = chunk.id == chunk_id(
-        workspace, chunk.document_id, start=chunk.start, page=chunk.page,
-        headings=chunk.headings, text=chunk.text,
-    )  # fmt: skip
+def _chunk_json(held: HeldChunk, point: Point | None, *, live: bool) -> Json:
     return {
-        "chunk": asdict(chunk), "derived": derived, "live": live,
-        "key": held.extraction_key, "point": point_json(point),
+        "chunk": asdict(held.chunk), "live": live, "key": held.extraction_key,
         "extraction": asdict(held.extraction) if held.extraction else None,
+        "point": point_json(point),
     }  # fmt: skip
 
 

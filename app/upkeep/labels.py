@@ -1,6 +1,6 @@
-"""Names of records that are the same in every workspace and for every history of the documents.
+"""Names of records that are the same for every history of the documents.
 
-Ids derive from the workspace, and the key of an entity may depend on which of its names came first.
+The key of an entity depends on which of its names came first.
 """
 
 from __future__ import annotations
@@ -8,22 +8,14 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from app.domain import Chunk, Document, derive_id, relation_key
+from app.domain import Chunk, relation_key
 from app.ports import Workspace
 
 
-def document_label(workspace: str, document: Document) -> str:
-    """The caller's id, or the hash of the bytes where the id was derived from them."""
-    for revision in (document.live, document.pending):
-        if revision and document.id == derive_id(workspace, "document", revision.source):
-            return f"sha256:{revision.source}"
-    return document.id
-
-
-async def document_labels(workspace: Workspace, ids: Iterable[str]) -> dict[str, str]:
-    """Of those that exist."""
+async def known_documents(workspace: Workspace, ids: Iterable[str]) -> dict[str, str]:
+    """Each id that exists, to itself: ids are the same in every workspace."""
     found = await workspace.documents.many(sorted(set(ids)))
-    return {one.id: document_label(workspace.name, one) for one in found}
+    return {one.id: one.id for one in found}
 
 
 def chunk_label(document: str, chunk: Chunk) -> str:

@@ -1,9 +1,9 @@
 """An archive back into an empty workspace, of the same name or another.
 
 The archive is checked as a whole before anything is written. The graph is folded anew from what
-chunks say; ids that derive from the name of the workspace are derived again. A job of the workspace
-is held all the while: should this process die, a worker goes on with it and makes what is missing
-of profiles and vectors; should an error end it, what was stored is taken back.
+chunks say. A job of the workspace is held all the while: should this process die, a worker goes on
+with it and makes what is missing of profiles and vectors; should an error end it, what was stored
+is taken back.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from dataclasses import dataclass, field, replace
 from typing import IO, Any, TypeVar
 
 from app.domain import (
-    Chunk,
     Document,
     Failure,
     Kind,
@@ -33,11 +32,8 @@ from app.domain import (
     Step,
     Ticket,
     Usage,
-    chunk_id,
-    derive_id,
 )
 from app.errors import Conflict, Invalid
-from app.folding import document_scope
 from app.holdings import HeldPlacement
 from app.ports import Services, Workspace
 from app.upkeep import container
@@ -144,8 +140,14 @@ class _Filling:
                 rulings = [Ruling(**one) for one in member.records()]
                 await self._workspace.archive.admit_names(rulings, [])
             case "placements":
-                placements = [self._placement(one) for one in member.records()]
-                await self._workspace.archive.admit_names([], placements)
+                placed = [
+                    HeldPlacement(
+                        Placement(one["key"], one["scope"], one["entity"], one["name"]),
+                        one["by_hand"],
+                    )
+                    for one in member.records()
+                ]
+                await self._workspace.archive.admit_names([], placed)
             case "entities":
                 await self._profiles(Kind.ENTITY, member.records())
             case "relations":
@@ -156,36 +158,11 @@ class _Filling:
         if member.name != f"blobs/{key}":
             raise Invalid("The archive holds a file under the hash of another one.")
 
-    # --- ids -------------------------------------------------------------------------------------
-
-    def _document_id(self, former: str, source: str) -> str:
-        """Derived again, where it was derived and not given by a caller."""
-        return derive_id(self._workspace.name, "document", source) if source else former
-
-    def _placement(self, json: Json) -> HeldPlacement:
-        scope: str = json["scope"]
-        if source := json["derived_from"]:
-            scope = document_scope(self._document_id("", source))
-        placement = Placement(json["key"], scope, json["entity"], json["name"])
-        return HeldPlacement(placement, json["by_hand"])
-
-    def _chunk(self, json: Json, document_id: str) -> Chunk:
-        chunk = replace(chunk_of(json["chunk"]), document_id=document_id)
-        if not json["derived"]:
-            return chunk
-        return replace(
-            chunk,
-            id=chunk_id(
-                self._workspace.name, document_id, start=chunk.start, page=chunk.page,
-                headings=chunk.headings, text=chunk.text,
-            ),
-        )  # fmt: skip
-
     # --- documents -------------------------------------------------------------------------------
 
     async def _document(self, record: _Record) -> None:
         json = record.json
-        document_id = self._document_id(json["id"], json["derived_from"])
+        document_id = json["id"]
         live, pending = revision_of(json["live"]), revision_of(json["pending"])
         failure = failure_of(json["error"])
         ended = State(json["state"]).final
@@ -248,7 +225,7 @@ class _Filling:
 
     async def _put(self, step: Step, told: Sequence[Json]) -> list[str]:
         """Chunks with what they say; ids in the order given."""
-        chunks = [self._chunk(one, step.document_id) for one in told]
+        chunks = [chunk_of(one["chunk"]) for one in told]
         graph = self._workspace.graph
         await graph.put_chunks(step.document_id, step.job_id, chunks, [one["key"] for one in told])
         for chunk, one in zip(chunks, told, strict=True):

@@ -19,7 +19,7 @@ from app.domain import (
     Revision,
     Status,
     Ticket,
-    derive_id,
+    document_id_of,
 )
 from app.ports import Models, Services, Workspace
 from app.settings import Settings
@@ -82,7 +82,7 @@ class Rig:
     ) -> Document:
         space, data = self.workspace(workspace), text.encode()
         source = await space.blobs.put(data)
-        document_id = document_id or derive_id(workspace, "document", source)
+        document_id = document_id or document_id_of(source)
         job = self.job(Plan.INGEST, document_id, workspace)
         document = await space.documents.submit(
             document_id, Revision(name, "text/plain", len(data), source), job

@@ -47,16 +47,16 @@ def _cut(workspace: Workspace, models: Models, document_id: str, parsed: Parsed)
         size=workspace.options.chunk_tokens, overlap=workspace.options.chunk_overlap,
     )  # fmt: skip
     return [
-        _chunk(workspace.name, document_id, position, window, parsed.text)
+        _chunk(document_id, position, window, parsed.text)
         for position, window in enumerate(windows)
     ]
 
 
-def _chunk(workspace: str, document_id: str, position: int, window: Window, text: str) -> Chunk:
+def _chunk(document_id: str, position: int, window: Window, text: str) -> Chunk:
     body = text[window.start : window.end]
     return Chunk(
         chunk_id(
-            workspace, document_id, start=window.start, page=window.page,
+            document_id, start=window.start, page=window.page,
             headings=window.headings, text=body,
         ),
         document_id, position,

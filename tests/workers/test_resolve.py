@@ -1,0 +1,163 @@
+"""One thing, one node, whatever came first: the resolve stage on real stores."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from app.domain import EntityMention, Extraction, Plan, RelationMention, Ruling
+from app.upkeep.difference import difference
+from app.upkeep.fingerprint import dump
+from tests import make
+from tests.workers.conftest import Rig
+
+
+class Names:
+    """An extractor for texts that are lists of names: `Name (kind): description; …`, each related
+    to the one before."""
+
+    version = "names 1"
+
+    async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
+        found = [
+            EntityMention(match["name"].strip(), match["kind"] or "", match["description"] or "")
+            for part in text.split(";")
+            if (match := _NAME.fullmatch(part.strip()))
+        ]
+        pairs = itertools.pairwise(found)
+        return Extraction(
+            tuple(found),
+            tuple(RelationMention(a.name, b.name, f"{a.name} and {b.name}") for a, b in pairs),
+            model="test",
+        )
+
+
+_NAME = re.compile(r"(?P<name>[^<:]+)(?:<(?P<kind>\w+)>)?(?::(?P<description>.*))?", re.DOTALL)
+
+
+@pytest.fixture
+def names(rig: Rig) -> Rig:
+    rig.extractor.inner = Names()
+    return rig
+
+
+async def add(rig: Rig, document_id: str, text: str, workspace: str = "default") -> None:
+    await rig.submit(text, document_id, workspace=workspace)
+    await rig.drain()
+
+
+async def lines(rig: Rig, workspace: str) -> list[str]:
+    return sorted([line async for line in dump(rig.workspace(workspace))])
+
+
+async def curate(rig: Rig, workspace: str = "default") -> None:
+    job = rig.job(Plan.CURATE, "", workspace)
+    await rig.services.journal.open(job)
+    await rig.queue.send([rig.first(job)])
+    await rig.drain()
+
+
+async def test_two_spellings_of_one_name_are_one_entity(names: Rig) -> None:
+    await add(names, "a", "Donald Henderson <person>: an epidemiologist; Smallpox: a disease")
+    await add(names, "b", "Henderson, Donald <person>: led the campaign; Smallpox: eradicated")
+    found = await names.workspace().graph.find(["donald henderson", "henderson donald"])
+    assert len({entity.key for entity in found.values()}) == 1
+    [entity] = {entity.key: entity for entity in found.values()}.values()
+    assert entity.mentions == 2
+    relations = await names.workspace().graph.relations_of([entity.key], per_entity=10)
+    assert [relation.mentions for relation in relations] == [2]
+
+
+async def test_an_ambiguous_short_form_is_nobody_in_particular(names: Rig) -> None:
+    await add(names, "a", "Food Standards Agency <organization>: an agency; London: a city")
+    await add(names, "b", "FSA <organization>: it said so; Meat: a food")
+    graph, keys = names.workspace().graph, ["^fsa", "food standards agency"]
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 1
+    await add(names, "c", "Financial Services Authority <organization>: another; Bern: a city")
+    found = await graph.find([*keys, "financial services authority"])
+    assert len({entity.key for entity in found.values()}) == 3
+    await names.delete("c")
+    await names.drain()
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 1
+
+
+async def test_a_ruling_beats_the_rules_and_can_be_taken_back(names: Rig) -> None:
+    await add(names, "a", "Donald Henderson <person>: an epidemiologist; Smallpox: a disease")
+    await add(names, "b", "Henderson, Donald <person>: led the campaign; Geneva: a city")
+    before = await lines(names, "default")
+    register = names.workspace().names
+    one, other = "donald henderson", "henderson donald"
+    await register.rule([Ruling(one, other, False, "user")])
+    await curate(names)
+    found = await names.workspace().graph.find([one, other])
+    assert found[one].key != found[other].key
+    await add(names, "c", "Henderson, Donald <person>: again; Bern: a city")
+    found = await names.workspace().graph.find([one, other])
+    assert found[one].key != found[other].key, "it holds for later documents"
+    await names.delete("c")
+    await names.drain()
+    assert await register.unrule(one, other)
+    await curate(names)
+    assert not list(difference(before, await lines(names, "default")))
+
+
+async def test_a_ruling_joins_what_no_rule_would(names: Rig) -> None:
+    await add(names, "a", "Hogtown: a nickname; Mayor: an office")
+    await add(names, "b", "Toronto: a city; Ontario: a province")
+    before = await lines(names, "default")
+    await names.workspace().names.rule([Ruling("hogtown", "toronto", True, "user")])
+    await curate(names)
+    found = await names.workspace().graph.find(["hogtown", "toronto"])
+    assert len({entity.key for entity in found.values()}) == 1
+    assert found["toronto"].mentions == 2
+    await names.workspace().names.unrule("hogtown", "toronto")
+    await curate(names)
+    assert not list(difference(before, await lines(names, "default")))
+
+
+# Names that mean each other, may mean each other, and only look like it.
+POOL = (
+    "WHO", "World Health Organization", "W.H.O.", "FSA <organization>", "F.S.A.",
+    "Food Standards Agency <organization>", "Financial Services Authority <organization>",
+    "John Smith <person>: a miner", "J. Smith <person>: a baker", "Smith <person>: someone",
+    "Jane Smith <person>: a judge", "John Adam Smith <person>: a smith", "Smith, John <person>",
+    "Boris Johnson <person>: a politician", "Boris de Pfeffel Johnson <person>: him in full",
+    "Paris <location>: a city in France", "Paris <person>: a prince of Troy", "Paris",
+    "Hepatitis B: a disease", "Hepatitis C: another", "Electrons", "electron", "ELECTRONS",
+    "United States", "USA", "U.S.", "United States of America", "European Union", "EU",
+    "北大西洋公约组织", "北约", "Analytical Engine", "Analytical Engines", "analytic engine",
+)  # fmt: skip
+
+texts = st.lists(st.sampled_from(POOL), min_size=1, max_size=6, unique=True).map("; ".join)
+histories = st.lists(
+    st.tuples(st.sampled_from(["add", "add", "delete"]), st.sampled_from("abcde"), texts),
+    min_size=1, max_size=10,
+)  # fmt: skip
+
+
+@pytest.mark.anyio
+@given(history=histories, order=st.permutations("abcde"))
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+async def test_any_history_ends_like_the_survivors_alone(
+    names: Rig, history: list[tuple[str, str, str]], order: list[str]
+) -> None:
+    lived, fresh = make.name(), make.name()
+    documents: dict[str, str] = {}
+    for what, document_id, text in history:
+        if what == "add":
+            documents[document_id] = text
+            await add(names, document_id, text, lived)
+        elif documents.pop(document_id, None) is not None:
+            await names.delete(document_id, lived)
+            await names.drain()
+    for document_id in order:
+        if document_id in documents:
+            await add(names, document_id, documents[document_id], fresh)
+    assert not list(difference(await lines(names, fresh), await lines(names, lived)))
