@@ -31,7 +31,7 @@ from app.api.fields import (
     date_of,
     has_control,
 )
-from app.domain import Metadata
+from app.domain import Metadata, document_id_of
 from app.errors import AppError, Invalid, TooLarge
 from app.media import media_type_of, text_type_of
 from app.settings import Settings
