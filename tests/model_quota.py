@@ -24,6 +24,7 @@ class Quota:
         self._running = 0
         self._came: deque[float] = deque()
         self._spent: deque[tuple[float, int]] = deque()
+        self.first: float | None = None  # when the first call came
         self.taken = 0
         self.refused: dict[str, list[float]] = {"parallel": [], "requests": [], "tokens": []}
         self.most_tokens = 0  # that counted at a time
@@ -31,6 +32,7 @@ class Quota:
     def enter(self, prompt: int, most: int) -> str:
         """Begin a call of so many tokens: what it is refused for, or nothing."""
         now = time.monotonic()
+        self.first = self.first or now
         self._forget(now)
         spent = sum(tokens for _, tokens in self._spent)
         cost = most if self._asked else prompt

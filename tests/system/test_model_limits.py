@@ -56,3 +56,25 @@ async def test_four_processes_together_keep_to_the_limits_of_an_endpoint(
         assert all(one["answered"] > 0 for one in said), "no process starves"
         assert not any(one["failed"] for one in said)
         assert server.state.max_parallel <= limits["parallel"]
+
+
+@pytest.mark.server
+async def test_an_endpoint_that_counts_what_a_call_may_use_refuses_in_the_beginning_only(
+    redis_url: str,
+) -> None:
+    period = 4.0
+    async with running() as server:
+        quota = {"parallel": 5, "tokens": 3000, "period_s": period, "count": "asked"}
+        server.script(latency_s=0.05, quota=quota)
+        told = {
+            "concurrency": 5, "requests": 0, "tokens": 3000, "period_s": period,
+            "callers": CALLERS, "seconds": 14,
+        }  # fmt: skip
+        said = await _hammer(redis_url, f"openai+http://{server.host}/v1", told)
+        kept = server.state.quota
+        assert kept is not None
+        assert kept.first is not None
+        late = [at for at in kept.refused["tokens"] if at > kept.first + 2 * period]
+        assert not late
+        assert kept.refused["parallel"] == kept.refused["requests"] == []
+        assert all(one["answered"] > 0 for one in said)
