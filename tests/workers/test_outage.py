@@ -9,8 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import Document, Status
+from app.domain import Document, Mode, Question, Status
+from app.errors import Unavailable
 from app.ports import Services
+from app.query import engine
 from app.settings import Settings
 from app.wiring import embedded_queue, open_services
 from tests.model_server import ModelServer, running
@@ -134,6 +136,27 @@ async def test_settings_that_cannot_work_fail_at_once(
     assert seen.job.error is not None
     assert (seen.status, seen.job.error.code) == (Status.FAILED, code)
     assert outage.server.calls("extract") == 1
+
+
+async def test_a_question_amid_an_outage_is_told_at_once_when_to_come_again(
+    outage: Outage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    document = await outage.rig.submit(NOTE)
+    await outage.work(60, until=document)
+    for name in ("FIRST_PAUSE", "LONGEST_PAUSE"):
+        monkeypatch.setattr(f"app.llm.shared.{name}", 30.0)
+    outage.server.script(reject=[{"contains": "", "status": 503}])
+    await outage.rig.submit(f"{NOTE} Again.")
+    await outage.work(2)
+    asked = len(outage.server.state.requests)
+    question = Question("Who worked with Charles Babbage?", mode=Mode.MIX)
+    with pytest.raises(Unavailable) as raised:
+        await engine.answer(outage.rig.workspace(), outage.services.models, question)
+    assert raised.value.code == "model_paused"
+    assert 15 < (raised.value.retry_after or 0) <= 38
+    chat = [one for one in outage.server.state.requests if one["kind"] != "embedding"]
+    assert len(outage.server.state.requests) - asked <= 4, "nothing but tries to embed the question"
+    assert chat[-1]["kind"] == "other", "the harmless call was the last"
 
 
 async def test_neighbours_of_a_chunk_that_fails_are_not_paid_for_twice(outage: Outage) -> None:
