@@ -28,7 +28,7 @@ class Stage:
 
     `run` and `split` may be repeated at any time: they only look at what the stores hold. `durable`
     keeps even a single shard in the journal before it runs, for work that deletes what `split`
-    read it from."""
+    read it from, or whose repetition must cover the same."""
 
     name: str
     status: Status
@@ -44,27 +44,27 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
         Stage("merge", Status.MERGING, merge.run),
         Stage("resolve", Status.MERGING, resolve.run, resolve.due),
         Stage("profile", Status.MERGING, profile.run, profile.of_document),
-        Stage("index", Status.INDEXING, index.run, index.of_document),
+        Stage("index", Status.INDEXING, index.run, index.of_document, durable=True),
         Stage("publish", Status.INDEXING, publish.run, publish.replaced, durable=True),
         # only where an earlier version left something behind, or other documents' evidence moved
         Stage("retire", Status.INDEXING, retract.run, retract.retired),
         Stage("resettle", Status.INDEXING, resolve.run, resolve.due),
         Stage("reprofile", Status.INDEXING, profile.run, profile.beyond_document),
-        Stage("reindex", Status.INDEXING, index.run, index.beyond_document),
+        Stage("reindex", Status.INDEXING, index.run, index.beyond_document, durable=True),
         Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
     ),
     Plan.DELETE: (
         Stage("retract", Status.DELETING, retract.run, retract.retired),
         Stage("resolve", Status.DELETING, resolve.run, resolve.due),
         Stage("reprofile", Status.DELETING, profile.run, profile.of_workspace),
-        Stage("reindex", Status.DELETING, index.run, index.of_workspace),
+        Stage("reindex", Status.DELETING, index.run, index.of_workspace, durable=True),
         Stage("tidy", Status.DELETING, resolve.tidy, resolve.moved),
         Stage("remove", Status.DELETING, remove.run, remove.blobs, durable=True),
     ),
     Plan.CURATE: (
         Stage("resolve", Status.MERGING, resolve.run),
         Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
-        Stage("reindex", Status.INDEXING, index.run, index.of_workspace),
+        Stage("reindex", Status.INDEXING, index.run, index.of_workspace, durable=True),
         Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
     ),
 }

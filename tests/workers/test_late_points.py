@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import Any, Literal
 
 import pytest
 
-from app.domain import Embeddings, Kind, Ref, Stats
+from app.domain import Embeddings, Kind, Point, Ref, Stats, Status, VectorQuery
+from app.errors import Unavailable
+from app.names import key
 from app.ports import Embedder
+from app.terms import query_sparse
 from tests.workers.conftest import Rig
 
 TEXT = "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie."
@@ -106,3 +110,48 @@ async def test_evidence_that_comes_while_points_are_deleted(rig: Rig) -> None:
     assert came and stats.documents == 1
     assert await points(rig) == expected(stats)
     assert await rig.workspace().graph.unindexed() == []
+
+
+@pytest.mark.parametrize("killed", [False, True])
+async def test_a_late_writer_leaves_no_older_text_over_a_newer_one(rig: Rig, killed: bool) -> None:
+    """Two documents about one thing are indexed at once: the first embeds what is known so far,
+    the second writes more and marks it, then the first writes. It may even die right after that."""
+    inner = rig.workspace().vectors
+    entity = Ref(Kind.ENTITY, key("Marie Curie"))
+    died = False
+
+    class Dying:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(inner, name)
+
+        async def upsert(self, given: Sequence[Point]) -> None:
+            nonlocal died
+            await inner.upsert(given)
+            if late and not died:
+                died = True
+                raise Unavailable("The process is gone.", retry_after=0.001)
+
+    async def other() -> None:
+        nonlocal late
+        await rig.submit(OTHER, "other")
+        await rig.drain()
+        late = killed
+
+    late = False
+    workspace = rig.services.workspace
+    rig.services = replace(
+        rig.services,
+        workspace=lambda name: replace(workspace(name), vectors=Dying()),  # type: ignore[arg-type]
+    )
+    slow(rig, other)
+    await rig.submit(TEXT, "d")
+    await rig.drain()
+    while (await rig.workspace().documents.get("d")).status is not Status.READY:
+        await asyncio.sleep(0.01)
+        await rig.sweep()
+    [curie] = await rig.workspace().graph.entities([entity.key])
+    assert curie.indexed == curie.profiled
+    assert died == killed
+    query = query_sparse("Brussels")  # only in the newer text
+    [hits] = await inner.search([VectorQuery(Kind.ENTITY, 5, sparse=query, within=[entity.key])])
+    assert [hit.key for hit in hits] == [entity.key]

@@ -56,9 +56,11 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     if refs[True]:
         await _erase(workspace, refs[True])
     # What has evidence again by now lost its point all the same: it is written with the others.
+    # A run before this one may have died when it had written what another document has newer.
     written, unchanged = await write(
-        workspace, models, refs[False] + refs[True], payer=step.document_id
-    )
+        workspace, models, refs[False] + refs[True],
+        anew=step.attempt > 1, payer=step.document_id,
+    )  # fmt: skip
     await _warn(workspace, step, [point for point in written if not point.dense])
     log.info(
         "points.indexed workspace=%s document=%s upserted=%d unchanged=%d deleted=%d",
@@ -86,7 +88,7 @@ async def write(
         [Mark(text.ref, text.revision, text.digest) for text in texts]
     )
     if points:
-        await _take_back(workspace, models, [point.ref for point in points], payer)
+        await _look_again(workspace, models, changed, payer)
     return points, len(texts) - len(changed)
 
 
@@ -101,19 +103,18 @@ def _points(texts: Sequence[_Text], vectors: Sequence[Vector]) -> list[Point]:
     ]  # fmt: skip
 
 
-async def _take_back(workspace: Workspace, models: Models, refs: Sequence[Ref], payer: str) -> None:
-    """Points of what was deleted while it was embedded would stay for ever: whoever deleted it has
-    looked already."""
-    read = await _read(workspace, refs)
-    there = {
-        *(Ref(Kind.CHUNK, chunk.id) for chunk in read.chunks),
-        *(Ref(Kind.ENTITY, entity.key) for entity in read.entities),
-        *(Ref(Kind.RELATION, relation.key) for relation in read.relations),
-    }
-    gone = [ref for ref in refs if ref not in there]
-    if gone:
+async def _look_again(
+    workspace: Workspace, models: Models, written: Sequence[_Text], payer: str
+) -> None:
+    """What changed while it was embedded: another run may have written it from the newer text, and
+    marked it, before this one wrote the older text over it. And points of what was deleted would
+    stay for ever: whoever deleted it has looked already."""
+    now = {text.ref: text.digest for text in await _texts(workspace, [one.ref for one in written])}
+    changed = [one.ref for one in written if now.get(one.ref) != one.digest]
+    if gone := [ref for ref in changed if ref not in now]:
         await _erase(workspace, gone)
-        await write(workspace, models, gone, payer=payer)  # those that came back in between
+    if changed:  # with those gone that came back in between
+        await write(workspace, models, changed, anew=True, payer=payer)
 
 
 async def _erase(workspace: Workspace, refs: Sequence[Ref]) -> None:
