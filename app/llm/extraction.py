@@ -50,7 +50,7 @@ SCHEMA = _record(
 
 
 class LlmExtractor:
-    """Port `Extractor`. A reply that cannot be read is asked for once more, then `BadModelOutput`;
+    """Port `Extractor`. A reply that cannot be read is asked for twice more, then `BadModelOutput`;
     one that breaks off in the middle is made good by halves of the text."""
 
     def __init__(self, model: ChatModel, prompts: Prompts, options: Options) -> None:
@@ -104,17 +104,22 @@ class LlmExtractor:
         return (await self._read(first, depth + 1)).plus(await self._read(second, depth + 1))
 
     async def _repaired(self, prompt: Prompt, completion: Completion) -> _Found:
+        """Shows the model what cannot be read; if that does not help, asks once more from the
+        start, where its bad reply does not lead it on."""
+        usage = completion.usage
         said = completion.text[:SHOWN_BACK] or "(nothing)"
-        again = self._follow_up("repair", prompt, said)
-        second = await self._model.complete(again, SCHEMA)
-        reading = read_extraction(second.text, cut=second.finish_reason == "length")
-        if not reading.readable and refuses(second.text):
-            raise BadModelOutput("the model refuses to read this passage", code="model_refused")
-        if not reading.readable:
-            raise BadModelOutput(
-                "the model's reply for this passage holds no entities or relations that can be read"
-            )
-        return _Found(reading, completion.usage + second.usage)
+        for again in (self._follow_up("repair", prompt, said), prompt):
+            completion = await self._model.complete(again, SCHEMA)
+            usage += completion.usage
+            cut = completion.finish_reason == "length"
+            reading = read_extraction(completion.text, cut=cut)
+            if reading.readable:
+                return _Found(reading, usage)
+            if refuses(completion.text):
+                raise BadModelOutput("the model refuses to read this passage", code="model_refused")
+        raise BadModelOutput(
+            "the model's reply for this passage holds no entities or relations that can be read"
+        )
 
     async def _continued(self, prompt: Prompt, reply: str, found: _Found) -> _Found:
         """After a reply that broke off at its length limit with some relations: asks once for what

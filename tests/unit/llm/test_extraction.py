@@ -98,13 +98,15 @@ async def test_an_unreadable_reply_is_asked_for_once_more(
     assert roles == ["system", "user", "assistant", "user"]
 
 
-async def test_two_unreadable_replies_are_bad_output(
+async def test_three_unreadable_replies_are_bad_output(
     server: ModelServer, extractor: Extractors
 ) -> None:
-    server.script(llm={"extract": ["not json at all", "still { not"]})
+    server.script(llm={"extract": ["not json at all", "still { not", "nope"]})
     with pytest.raises(BadModelOutput):
         await extractor().extract("", [], TEXT)
-    assert server.calls("extract") == 2
+    assert server.calls("extract") == 3
+    roles = [[m["role"] for m in body["messages"]] for body in server.bodies("extract")]
+    assert roles[0] == roles[2] == ["system", "user"]
 
 
 async def test_a_passage_that_names_nothing_is_no_error(
