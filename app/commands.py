@@ -24,6 +24,7 @@ from app.ports import Services
 from app.settings import load
 from app.upkeep import container
 from app.upkeep.backup import backup
+from app.upkeep.check import check, repaired
 from app.upkeep.container import compressed
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import Fingerprint, dump
@@ -99,6 +100,36 @@ def install(cli: typer.Typer, run: Run) -> None:
     ) -> None:
         """Copy a workspace, without a model call."""
         run(_clone(workspace, new))
+
+    @cli.command("check")
+    def compare(
+        workspace: One = "",
+        mend: Annotated[
+            bool, typer.Option("--repair", help="Mend what can be, then look again.")
+        ] = False,
+    ) -> None:
+        """Compare graph, vectors, files and queue with the record; status 1 if differences remain.
+        Safe while the service runs: what is in motion is looked at twice."""
+        if run(_check(workspace, mend=mend)):
+            raise typer.Exit(1)
+
+
+async def _check(workspace: str, *, mend: bool) -> int:
+    remaining = 0
+    async with _services() as services:
+        for name in await _names(services, workspace):
+            space = services.workspace(name)
+            found = await check(services, space)
+            for one in found:
+                typer.echo(f"{name}: {one}")
+            if found and mend:
+                found = await repaired(services, space, found)
+                for one in found:
+                    typer.echo(f"{name}: remains: {one}")
+            remaining += len(found)
+    if not remaining:
+        typer.echo("No difference.")
+    return remaining
 
 
 async def _fingerprint(workspace: str, file: Path | None) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.domain import Chunk, Extraction, Placement
+from app.domain import Chunk, Extraction, Placement, Plan
 from app.folding import AssertionRow, MentionRow, Tally
 
 
@@ -104,3 +104,14 @@ class HeldPlacement:
 
     placement: Placement
     by_hand: bool
+
+
+@dataclass(frozen=True, slots=True)
+class JobFault:
+    """Something that no worker can get over. `kind`: a job without a step, a step of an ended job,
+    a document without its job; `id` is the job's."""
+
+    kind: str  # stepless | ended | jobless
+    id: str
+    document_id: str = ""
+    plan: Plan = Plan.INGEST

@@ -8,7 +8,7 @@ another one.
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -52,7 +52,6 @@ from app.domain import (
     Subgraph,
     Ticket,
     Usage,
-    Vector,
     VectorQuery,
 )
 from app.holdings import (
@@ -63,6 +62,7 @@ from app.holdings import (
     HeldMention,
     HeldPlacement,
     HeldRelation,
+    JobFault,
 )
 from app.resolution.settlement import Reviewed, Settlement
 
@@ -375,7 +375,52 @@ class Names(Protocol):
         ...
 
 
-class Archive(Protocol):
+class Repairs(Protocol):
+    """What `check` compares counters with, and how it mends them: from the evidence, which is
+    counted anew, and from what chunks say."""
+
+    async def told_of(
+        self, kind: Kind, keys: Sequence[str]
+    ) -> tuple[list[HeldMention], list[HeldAssertion]]:
+        """Evidence of entities or relations by visible chunks."""
+        ...
+
+    async def degrees(self, keys: Sequence[str]) -> dict[str, int]:
+        """How many relations with evidence each of these entities has."""
+        ...
+
+    async def placements_of(self, names: Sequence[str]) -> list[Placement]: ...
+
+    async def strays(self) -> list[Ref]:
+        """Entities and relations with evidence by chunks that are not visible."""
+        ...
+
+    async def counted(self) -> Stats:
+        """What `stats` should say."""
+        ...
+
+    async def refold(self, chunk_ids: Sequence[str]) -> None:
+        """Replace the evidence of visible chunks by what they say, and count its owners anew."""
+        ...
+
+    async def recount(self, refs: Sequence[Ref]) -> None:
+        """Drop evidence by chunks that are not visible; set everything that is counted, with the
+        ends of relations. What changed is to be profiled and indexed again."""
+        ...
+
+    async def recount_totals(self) -> None:
+        """Set what `stats` says, and how many chunks each document has."""
+        ...
+
+    async def job_faults(self) -> list[JobFault]: ...
+
+    async def mend_job(self, fault: JobFault) -> None:
+        """Drop the steps of an ended job; give a document a job that failed in place of a lost
+        one. A job without a step is ended as failed."""
+        ...
+
+
+class Archive(Repairs, Protocol):
     """All that the graph store holds of the workspace, for fingerprint, backup and check. Pages are
     in the order of keys, behind `after`; one shorter than `limit` is the last. What is written
     meanwhile may be seen or not."""
@@ -456,6 +501,10 @@ class Blobs(Protocol):
     async def has(self, key: str) -> bool: ...
 
     async def delete(self, keys: Sequence[str]) -> None: ...
+
+    def list(self) -> AsyncIterator[tuple[str, float]]:
+        """Keys of all that is there, each with the time when it was last put."""
+        ...
 
 
 # --- stores of the whole service -----------------------------------------------------------------

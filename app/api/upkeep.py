@@ -7,7 +7,7 @@ import tempfile
 import time
 from collections.abc import AsyncIterator
 from dataclasses import asdict
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Depends, Path, Query, Request
 from fastapi.responses import StreamingResponse
@@ -18,7 +18,9 @@ from app.api.problems import responses
 from app.errors import Forbidden
 from app.ports import Workspace
 from app.upkeep.backup import backup
+from app.upkeep.check import check, repaired
 from app.upkeep.container import compressed
+from app.upkeep.differences import DOES, Difference
 from app.upkeep.fingerprint import Fingerprint, dump, fingerprint
 from app.upkeep.restore import restore
 
@@ -159,3 +161,49 @@ async def restore_workspace(workspace: Kept, request: Request, deployed: Deploye
             await asyncio.to_thread(file.write, piece)
         done = await restore(deployed.services, workspace.name, file)
     return RestoredBody(**asdict(done))
+
+
+class DifferenceBody(BaseModel):
+    area: Literal["graph", "vectors", "blobs", "queue"] = Field(description="Where it is.")
+    what: str = Field(description="What differs, in words.")
+    repair: str = Field(description="What `repair` does, or did, about it.")
+
+    @classmethod
+    def of(cls, one: Difference) -> DifferenceBody:
+        return cls(area=one.area, what=one.what, repair=DOES[one.action])
+
+
+class CheckedBody(BaseModel):
+    workspace: str = Field(description="Name of the workspace.")
+    differences: list[DifferenceBody] = Field(description="What was found.")
+    remaining: list[DifferenceBody] = Field(
+        description="What is still there: the same without `repair`, else what it did not mend."
+    )
+
+
+@router.post(
+    "/check",
+    summary="Check a workspace",
+    responses=responses(401, 403, 422, 503),
+)
+async def check_workspace(
+    workspace: Kept,
+    called: Administrator,
+    deployed: Deployed,
+    mend: Annotated[
+        bool, Query(alias="repair", description="Mend what can be, then look again.")
+    ] = False,
+) -> CheckedBody:
+    """Compares evidence with what chunks say, counters with evidence, and vectors, files and queue
+    with the record. What is found at a first look counts only if a second one, seconds later,
+    agrees. Files that no workspace refers to are looked for with a key of all workspaces only."""
+    services, everywhere = deployed.services, not called.workspaces
+    found = await check(services, workspace, blobs=everywhere)
+    remaining = found
+    if mend and found:
+        remaining = await repaired(services, workspace, found, blobs=everywhere)
+    return CheckedBody(
+        workspace=workspace.name,
+        differences=[DifferenceBody.of(one) for one in found],
+        remaining=[DifferenceBody.of(one) for one in remaining],
+    )

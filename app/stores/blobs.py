@@ -11,7 +11,7 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -77,6 +77,14 @@ class ObjectBlobs:
 
     async def delete(self, keys: Sequence[str]) -> None:
         await asyncio.gather(*(self._delete(key) for key in set(keys) if _KEY.fullmatch(key)))
+
+    async def list(self) -> AsyncIterator[tuple[str, float]]:
+        with _errors():
+            async for page in obstore.list(self._store):
+                for found in page:
+                    key = found["path"].rpartition("/")[2]
+                    if _KEY.fullmatch(key):
+                        yield key, found["last_modified"].timestamp()
 
     async def ping(self) -> str:
         """A look-up of a key that no bytes have; reaches the store and leaves nothing there."""

@@ -14,7 +14,7 @@ from app.ports import Services
 
 log = logging.getLogger("heliograph.upkeep")
 
-LEASE = 60.0  # seconds without a heartbeat until a worker goes on
+LEASE = 30.0  # seconds without a heartbeat until a worker goes on; what workers give too
 TRIES = 1_000_000  # claims: nothing here is given up for having been claimed before
 
 

@@ -15,7 +15,7 @@ from app.domain import Document, Evidence, Extraction, Kind, Placement, Point, R
 from app.folding import document_scope
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
 from app.ports import Workspace
-from app.upkeep.labels import Ends, chunk_label, document_label, document_labels, ends_of
+from app.upkeep.labels import Ends, chunk_label, ends_of, known_documents
 
 PAGE = 200  # records read at a time
 SUMS = 16  # numbers that stand for a dense vector
@@ -39,16 +39,16 @@ async def _documents(workspace: Workspace) -> AsyncIterator[Line]:
     while page := await workspace.documents.page(after=after, limit=PAGE):
         after = page[-1].id
         for document in page:
-            yield _document(workspace.name, document)
+            yield _document(document)
 
 
-def _document(workspace: str, document: Document) -> Line:
+def _document(document: Document) -> Line:
     """How its last job ended does not count where there is a visible revision: a replacement that
     failed or was cancelled has changed nothing."""
     shown = _revision(document.live) if document.live else {"source": document.revision.source}
     status = {} if document.job.state.final else {"status": document.status}
     return {
-        "part": "documents", "id": document_label(workspace, document), **shown, **status,
+        "part": "documents", "id": document.id, **shown, **status,
     }  # fmt: skip
 
 
@@ -71,7 +71,7 @@ async def _chunks(workspace: Workspace) -> AsyncIterator[Line]:
         full = len(page) == PAGE
         after = page[-1].chunk.id if page else ""
         visible = [held for held in page if held.live]
-        owners = await document_labels(workspace, {held.chunk.document_id for held in visible})
+        owners = await known_documents(workspace, {held.chunk.document_id for held in visible})
         names: dict[str, str] = {}
         for held in visible:
             owner = owners.get(held.chunk.document_id, GONE + held.chunk.document_id)
@@ -218,7 +218,7 @@ async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
 
 async def _placement(workspace: Workspace, placement: Placement) -> Line:
     document_id = placement.scope.removeprefix(document_scope(""))
-    owners = await document_labels(workspace, [document_id])
+    owners = await known_documents(workspace, [document_id])
     ends = await ends_of(workspace, entities=[placement.entity] if placement.entity else [])
     return {
         "part": "rulings",
@@ -258,7 +258,7 @@ async def _points_of(
     if kind is not Kind.CHUNK:
         written = await workspace.graph.evidence([Ref(kind, key) for key in keys], limit=0)
     by_model = {one.ref.key for one in written if one.covered}
-    owners = await document_labels(workspace, {point.document_id for point in page} - {""})
+    owners = await known_documents(workspace, {point.document_id for point in page} - {""})
     for point in page:
         owner = {}
         if kind is Kind.CHUNK:
@@ -272,7 +272,7 @@ async def _point_names(workspace: Workspace, kind: Kind, keys: Sequence[str]) ->
     """Labels of what the points stand for, as far as it is there."""
     if kind is Kind.CHUNK:
         chunks = await workspace.graph.chunks(keys)
-        owners = await document_labels(workspace, {chunk.document_id for chunk in chunks})
+        owners = await known_documents(workspace, {chunk.document_id for chunk in chunks})
         return {
             chunk.id: chunk_label(owners.get(chunk.document_id, GONE + chunk.document_id), chunk)
             for chunk in chunks

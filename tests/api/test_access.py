@@ -46,6 +46,7 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/admin/workspaces/mine/fingerprint", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/backup", None, Scope.ADMIN),
     ("POST", "/admin/workspaces/mine/restore", None, Scope.ADMIN),
+    ("POST", "/admin/workspaces/mine/check", None, Scope.ADMIN),
     ("GET", "/admin/keys", None, Scope.ADMIN),
     ("POST", "/admin/keys", {"scope": "read", "workspaces": ["mine"]}, Scope.ADMIN),
     ("DELETE", "/admin/keys/{key}", None, Scope.ADMIN),

@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,7 +14,7 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from app.cli import cli
-from app.domain import Scope
+from app.domain import Kind, Scope
 from app.settings import Settings
 from app.wiring import embedded_queue, open_services
 from tests.api.conftest import Site, assert_problem
@@ -96,6 +98,29 @@ async def test_what_is_no_archive_is_refused(site: Site) -> None:
     assert_problem(reply, 400, "invalid", "archive")
 
 
+# --- check ---------------------------------------------------------------------------------------
+
+CHECK = "/admin/workspaces/default/check"
+
+
+async def test_a_check_names_differences_and_mends_them_when_asked(site: Site) -> None:
+    await site.add(AMBER, id="a")
+    sound = (await site.client.post(CHECK)).json()
+    assert sound == {"workspace": "default", "differences": [], "remaining": []}
+    space = site.services.workspace("default")
+    [point], _ = await space.vectors.scroll(Kind.CHUNK)
+    await space.vectors.delete([point.ref])
+    found = (await site.client.post(CHECK)).json()
+    [difference] = found["differences"]
+    assert difference["area"] == "vectors"
+    assert "is missing" in difference["what"]
+    assert found["remaining"] == found["differences"]
+    mended = (await site.client.post(CHECK, params={"repair": True})).json()
+    assert (mended["differences"], mended["remaining"]) == (found["differences"], [])
+    await site.work()
+    assert await space.vectors.scroll(Kind.CHUNK) == ([point], "")
+
+
 # --- commands ------------------------------------------------------------------------------------
 
 
@@ -160,14 +185,42 @@ def test_commands_carry_a_workspace_over(tmp_path: Path) -> None:
     shown = run("fingerprint").stdout.splitlines()
     hashes = {line.split()[0] for line in shown if not line.startswith(" ")}
     assert len(hashes) == 1
+    waiting = run("check")
+    assert waiting.exit_code == 1
+    assert "waits, and no worker takes it" in waiting.stdout
+    asyncio.run(_work(tmp_path / "data"))
+    checked = run("check")
+    assert (checked.exit_code, checked.stdout) == (0, "No difference.\n")
+    asyncio.run(_lose_a_vector(tmp_path / "data"))
+    found = run("check", "--workspace", "two")
+    assert found.exit_code == 1
+    assert "two: vectors: the vector of chunk" in found.stdout
+    assert run("check", "--workspace", "two", "--repair").exit_code == 0
 
 
-async def _fill(folder: Path) -> None:
+@asynccontextmanager
+async def _rig(folder: Path) -> AsyncIterator[Rig]:
     settings = Settings(_env_file=None, data_dir=folder)
     async with embedded_queue(settings) as wired, open_services(wired) as services:
         queue = RecordingQueue()
-        rig = Rig(
+        yield Rig(
             replace(services, queue=queue), queue, CountingExtractor(services.models.extractor)
         )
+
+
+async def _fill(folder: Path) -> None:
+    async with _rig(folder) as rig:
         await rig.submit(AMBER)
         await rig.drain()
+
+
+async def _work(folder: Path) -> None:
+    async with _rig(folder) as rig:
+        await rig.sweep()
+
+
+async def _lose_a_vector(folder: Path) -> None:
+    async with _rig(folder) as rig:
+        vectors = rig.workspace("two").vectors
+        [point], _ = await vectors.scroll(Kind.CHUNK)
+        await vectors.delete([point.ref])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from app.domain import Document, Placement, Ruling
-from app.folding import AssertionRow, MentionRow, document_scope, surfaces_of
+from app.folding import document_scope
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
@@ -18,9 +18,10 @@ from app.holdings import (
     HeldRelation,
     Progress,
 )
-from app.stores.neo4j.database import Database, Row
+from app.stores.neo4j.database import Row
+from app.stores.neo4j.repairs import Neo4jRepairs, assertion_of, mention_of
 from app.stores.neo4j.rows import chunk_of
-from app.stores.records import extraction_of, strength, unique
+from app.stores.records import extraction_of, unique
 
 _CHUNKS: LiteralString = """
     MATCH (c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
@@ -34,12 +35,8 @@ _CHUNKS_OF_DOCUMENT: LiteralString = """
     """
 
 
-class Neo4jArchive:
+class Neo4jArchive(Neo4jRepairs):
     """Implements `app.ports.Archive`."""
-
-    def __init__(self, database: Database, workspace: str) -> None:
-        self._database = database
-        self._workspace = workspace
 
     async def chunks(
         self, *, document_id: str = "", after: str = "", limit: int
@@ -116,8 +113,8 @@ class Neo4jArchive:
             """,
             workspace=self._workspace, ids=unique(chunk_ids),
         )  # fmt: skip
-        mentions = [_mention_of(m) for row in rows for m in row["mentions"]]
-        assertions = [_assertion_of(s) for row in rows for s in row["assertions"]]
+        mentions = [mention_of(m) for row in rows for m in row["mentions"]]
+        assertions = [assertion_of(s) for row in rows for s in row["assertions"]]
         return (
             sorted(mentions, key=lambda one: (one.chunk_id, one.row.key)),
             sorted(assertions, key=lambda one: (one.chunk_id, one.row.key)),
@@ -253,19 +250,3 @@ def _progress_of(row: Row) -> Progress:
     return Progress(
         row["revision"], row["profiled"], row["indexed"], row["covered"], row["digest"]
     )  # fmt: skip
-
-
-def _mention_of(m: Row) -> HeldMention:
-    row = MentionRow(
-        m["key"], m["name"], m["kind"], m["description"], tuple(m["aliases"]), "about" in m,
-        surfaces_of(m.get("surfaces", "[]")),
-    )  # fmt: skip
-    return HeldMention(m["chunk"], m["document"], row, tuple(m["alias_keys"]))
-
-
-def _assertion_of(s: Row) -> HeldAssertion:
-    row = AssertionRow(
-        s["relation"], s["source"], s["target"], s["description"], tuple(s["keywords"]),
-        strength(s["strength"]),
-    )  # fmt: skip
-    return HeldAssertion(s["chunk"], s["document"], row)

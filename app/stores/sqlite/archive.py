@@ -8,7 +8,6 @@ from itertools import groupby
 from sqlite3 import Connection, Row
 
 from app.domain import Document, Placement, Ruling
-from app.folding import AssertionRow, MentionRow, surfaces_of
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
@@ -19,19 +18,15 @@ from app.holdings import (
     HeldRelation,
     Progress,
 )
-from app.stores.records import dump, extraction_of, strength
-from app.stores.sqlite.database import SqliteDatabase
+from app.stores.records import dump, extraction_of
+from app.stores.sqlite.repairs import SqliteRepairs, assertion_of, mention_of
 from app.stores.sqlite.rows import CHUNK, chunk_of, listed
 
 _PROGRESS = "x.revision, x.profiled, x.indexed, x.covered, x.digest"
 
 
-class SqliteArchive:
+class SqliteArchive(SqliteRepairs):
     """Implements `app.ports.Archive`."""
-
-    def __init__(self, database: SqliteDatabase, workspace: str) -> None:
-        self._database = database
-        self._workspace = workspace
 
     async def chunks(
         self, *, document_id: str = "", after: str = "", limit: int
@@ -90,8 +85,8 @@ class SqliteArchive:
 
         def work(connection: Connection) -> tuple[list[HeldMention], list[HeldAssertion]]:
             return (
-                [_mention_of(row) for row in connection.execute(_MENTIONS, bound)],
-                [_assertion_of(row) for row in connection.execute(_ASSERTIONS, bound)],
+                [mention_of(row) for row in connection.execute(_MENTIONS, bound)],
+                [assertion_of(row) for row in connection.execute(_ASSERTIONS, bound)],
             )
 
         return await self._database.read(work)
@@ -223,23 +218,6 @@ _ASSERTIONS = """
     where c.workspace = :workspace and c.id = i.value and a.chunk = c.seq and r.seq = a.relation
     order by a.chunk_id, r.key
 """
-
-
-def _mention_of(row: Row) -> HeldMention:
-    mention = MentionRow(
-        row["key"], row["name"], row["kind"], row["description"],
-        tuple(json.loads(row["aliases"])), bool(row["about"]), surfaces_of(row["surfaces"]),
-    )  # fmt: skip
-    keys = tuple(json.loads(row["alias_keys"]))
-    return HeldMention(row["chunk_id"], row["document_id"], mention, keys)
-
-
-def _assertion_of(row: Row) -> HeldAssertion:
-    assertion = AssertionRow(
-        row["key"], row["source"], row["target"], row["description"],
-        tuple(json.loads(row["keywords"])), strength(row["strength"]),
-    )  # fmt: skip
-    return HeldAssertion(row["chunk_id"], row["document_id"], assertion)
 
 
 def _progress_of(row: Row) -> Progress:
