@@ -31,6 +31,7 @@ from app.stores.neo4j.tallies import (
     note_renamed,
     put_entities,
     put_relations,
+    relations_of,
 )
 from app.stores.records import extraction_of, strength, thousandths
 
@@ -56,6 +57,10 @@ class Change:
     placements: set[Placement] = field(default_factory=set)
     entities: int = 0
     relations: int = 0
+
+    def rows(self) -> list[tuple[Told, int]]:
+        """All with the sign that they count with, taken ones first."""
+        return [*((told, -1) for told in self.taken), *((told, 1) for told in self.added)]
 
 
 async def told_by(tx: Transaction, workspace: str, chunks: Sequence[Row]) -> Change:
@@ -93,28 +98,31 @@ async def told_before(tx: Transaction, workspace: str, ids: Sequence[str]) -> li
 
 
 async def apply(tx: Transaction, workspace: str, change: Change) -> None:
-    """Ten statements at most, whatever the size of the change. Raises `Again` if names mean other
-    entities by the time that these are locked. Who changes what a name means holds the entities
-    that have and get its evidence: either this sees the change, or that finds the evidence."""
-    told = [*change.taken, *change.added]
-    entities = await lock_entities(tx, workspace, {t.row.key for t in told if _mentions(t)})
+    """A dozen statements at most, whatever the size of the change. Raises `Again` if names mean
+    other entities by the time that these are locked. Who changes what a name means holds the
+    entities that have and get its evidence: either this sees the change, or that finds it."""
+    mentioned = {told.row.key for told, _ in change.rows() if _mentions(told)}
+    entities = await lock_entities(tx, workspace, mentioned)
     if change.names and await placements_of(tx, workspace, change.names) != change.placements:
         raise Again
     await count_names(tx, workspace, _surfaces(change.taken), _surfaces(change.added))
-    keys = sorted({t.row.key for t in told if not _mentions(t)})
-    relations = await lock_relations(tx, workspace, keys) if keys else {}
-    was = [_living(entities), _living(relations)]
-    for sign, rows in ((-1, change.taken), (1, change.added)):
-        for one in rows:
-            if isinstance(one.row, MentionRow):
-                entities[one.row.key].count(one.row, sign)
-            else:
-                relations[one.row.key].count(one.row, sign)
+    lived = _living(entities)
+    for told, sign in change.rows():
+        if isinstance(told.row, MentionRow):
+            entities[told.row.key].count(told.row, sign)
+    renamed = [one.key for one in entities.values() if one.renamed]
+    touching = await relations_of(tx, workspace, renamed)
+    keys = {told.row.key for told, _ in change.rows() if not _mentions(told)}
+    relations = await lock_relations(tx, workspace, keys, touching) if keys or touching else {}
+    related = _living(relations)
+    for told, sign in change.rows():
+        if isinstance(told.row, AssertionRow):
+            relations[told.row.key].count(told.row, sign)
     for relation in relations.values():
         appeared = (relation.mentions > 0) - relation.known
         for end in relation_ends(relation.key):
             entities[end].degree += appeared
-    change.entities, change.relations = _living(entities) - was[0], _living(relations) - was[1]
+    change.entities, change.relations = _living(entities) - lived, _living(relations) - related
     await put_entities(tx, workspace, entities.values())
     if relations:
         await put_relations(tx, workspace, list(relations.values()))
@@ -220,11 +228,10 @@ def _assertion_row(told: Told) -> Row:
 
 async def _put_aliases(tx: Transaction, workspace: str, change: Change) -> None:
     counts: dict[tuple[str, str], int] = {}
-    for sign, told_rows in ((-1, change.taken), (1, change.added)):
-        for told in told_rows:
-            for alias in told.aliases:
-                pair = alias, told.row.key
-                counts[pair] = counts.get(pair, 0) + sign
+    for told, sign in change.rows():
+        for alias in told.aliases:
+            pair = alias, told.row.key
+            counts[pair] = counts.get(pair, 0) + sign
     rows = [
         {"alias": alias, "entity": entity, "more": more}
         for (alias, entity), more in sorted(counts.items())

@@ -244,14 +244,14 @@ class Neo4jMarks:
             }
             CALL () {
                 UNWIND $keys.relation AS key
-                MATCH (f:FormerRelation {workspace: $workspace, key: key})
-                DETACH DELETE f
-            }
-            CALL () {
-                UNWIND $keys.relation AS key
                 MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->() SET r.locked = true
                 SET r.indexed = 0, r.digest = '',
                     r.unindexed = CASE WHEN r.profiled > 0 THEN true END
+            }
+            CALL () {
+                UNWIND $keys.relation AS key
+                MATCH (f:FormerRelation {workspace: $workspace, key: key})
+                DETACH DELETE f
             }
             """,
             workspace=self._workspace, keys=keys,

@@ -1,7 +1,8 @@
 """Names inside a transaction: what the fold counts of them, where it looks up what they mean.
 
-Locks are taken in this order by whoever needs several: document, chunks, entities, names, totals,
-moves; and the nodes of one label in the order of their keys.
+Locks are taken in this order by whoever needs several: settlement, document, chunks, entities,
+names, relations, former relations, aliases, totals, moves; and those of one sort in the order of
+their keys.
 """
 
 from __future__ import annotations

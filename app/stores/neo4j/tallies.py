@@ -66,19 +66,49 @@ async def lock_entities(
 
 
 async def lock_relations(
-    tx: Transaction, workspace: str, keys: Sequence[str]
+    tx: Transaction, workspace: str, keys: Iterable[str], others: Iterable[str] = ()
 ) -> dict[str, RelationTotal]:
+    """Counters of the relations with these keys. `others` are locked with them, since all locks of
+    relations are taken at once, in the order of keys."""
+    own = set(keys)
     rows = await tx.run(
         """
-        UNWIND $keys AS key
-        OPTIONAL MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->()
-        OPTIONAL MATCH (f:FormerRelation {workspace: $workspace, key: key})
+        UNWIND $rows AS row
+        OPTIONAL MATCH ()-[r:RELATES {workspace: $workspace, key: row.key}]->()
+        OPTIONAL MATCH (f:FormerRelation {workspace: $workspace, key: row.key})
         SET r.locked = true
-        RETURN key, properties(r) AS r, f.revision AS former
+        WITH row, r, f WHERE row.own
+        RETURN row.key AS key, properties(r) AS r, f.revision AS former
         """,
-        workspace=workspace, keys=keys,
+        workspace=workspace,
+        rows=[{"key": key, "own": key in own} for key in sorted({*own, *others})],
     )  # fmt: skip
     return {row["key"]: _relation_of(row) for row in rows}
+
+
+async def relations_of(tx: Transaction, workspace: str, entities: Sequence[str]) -> set[str]:
+    """Keys of all relations of these entities, whose locks keep others from adding to them."""
+    if not entities:
+        return set()
+    rows = await tx.run(
+        """
+        UNWIND $entities AS key
+        CALL (key) {
+            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
+            WHERE r.workspace = $workspace AND r.source = key AND r.lightness IS NOT NULL
+                AND r.key IS NOT NULL
+            RETURN r.key AS relation
+          UNION ALL
+            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
+            WHERE r.workspace = $workspace AND r.target = key AND r.lightness IS NOT NULL
+                AND r.key IS NOT NULL
+            RETURN r.key AS relation
+        }
+        RETURN DISTINCT relation
+        """,
+        workspace=workspace, entities=entities,
+    )  # fmt: skip
+    return {row["relation"] for row in rows}
 
 
 def _entity_of(e: Row) -> EntityTotal:
@@ -227,33 +257,20 @@ def _relation_row(one: RelationTotal) -> Row:
 
 
 async def note_renamed(
-    tx: Transaction, workspace: str, entities: Iterable[EntityTotal], touched: Sequence[str]
+    tx: Transaction, workspace: str, entities: Iterable[EntityTotal], touched: Iterable[str]
 ) -> None:
     """The indexed text of a relation has the names of its ends. Its evidence is what it was, so a
     profile that was up to date stays so; only the vector falls behind."""
-    renamed = [one.key for one in entities if one.renamed]
-    if renamed:
+    keys = await relations_of(tx, workspace, [one.key for one in entities if one.renamed])
+    if others := sorted(keys - set(touched)):
         await tx.run(
             """
-            UNWIND $renamed AS key
-            CALL (key) {
-                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
-                WHERE r.workspace = $workspace AND r.source = key AND r.lightness IS NOT NULL
-                    AND r.key IS NOT NULL
-                RETURN r
-              UNION ALL
-                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
-                WHERE r.workspace = $workspace AND r.target = key AND r.lightness IS NOT NULL
-                    AND r.key IS NOT NULL
-                RETURN r
-            }
-            WITH DISTINCT r WHERE NOT r.key IN $touched
-            WITH r ORDER BY r.key
-            SET r.locked = true
+            UNWIND $keys AS key
+            MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->() SET r.locked = true
             WITH r, r.profiled = r.revision AS fresh, r.revision + 1 AS revision
             SET r.revision = revision, r.renamed = revision,
                 r.profiled = r.profiled + CASE WHEN fresh THEN 1 ELSE 0 END,
                 r.unindexed = CASE WHEN fresh THEN true ELSE r.unindexed END
             """,
-            workspace=workspace, renamed=renamed, touched=touched,
+            workspace=workspace, keys=others,
         )  # fmt: skip
