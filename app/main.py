@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app.api import (
     admin,
     chat,
+    curation,
     documents,
     graph,
     jobs,
@@ -65,7 +66,7 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     pages.install(app)
     app.include_router(operations.router)
     versioned = APIRouter()
-    for part in (documents, jobs, query, chat, graph, admin):
+    for part in (documents, jobs, query, chat, curation, graph, admin):
         versioned.include_router(part.router)
     app.include_router(versioned, prefix=VERSIONED)
     app.include_router(versioned, include_in_schema=False)

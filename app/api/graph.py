@@ -22,9 +22,9 @@ from app.api.schemas import (
     cursor_of,
     page_of,
 )
-from app.domain import Entity, Kind, Ref, Relation, relation_key
+from app.curation import entity_of
+from app.domain import Kind, Ref, Relation, relation_key
 from app.errors import Invalid, NotFound
-from app.names import key as normal_key
 from app.ports import GraphReader
 
 router = APIRouter(prefix="/graph", tags=["graph"])
@@ -75,7 +75,7 @@ async def get_entity(
     cursor: Cursor = None,
 ) -> EntityDetailBody:
     """Its profile, what chunks say of it, and its heaviest relations."""
-    entity = await _entity(workspace.graph, entity_id)
+    entity = await entity_of(workspace.graph, entity_id)
     mentions, around = await asyncio.gather(
         workspace.graph.mentions(
             Ref(Kind.ENTITY, entity.key), after=after(cursor), limit=limit + 1
@@ -125,7 +125,7 @@ async def get_subgraph(
     limit: Annotated[int, Query(ge=1, le=2000, description="Most entities.")] = 100,
 ) -> SubgraphBody:
     """Breadth first, heaviest relations first."""
-    starts = await asyncio.gather(*(_entity(workspace.graph, one) for one in entity))
+    starts = await asyncio.gather(*(entity_of(workspace.graph, one) for one in entity))
     keys = list(dict.fromkeys(one.key for one in starts))
     return SubgraphBody.of(await workspace.graph.subgraph(keys, depth=depth, limit=limit))
 
@@ -141,20 +141,8 @@ async def get_stats(workspace: Readable) -> StatsBody:
     )
 
 
-async def _entity(graph: GraphReader, given: str) -> Entity:
-    """By id, else by any of its names."""
-    found = await graph.entities([given])
-    if found:
-        return found[0]
-    key = normal_key(given)
-    named = await graph.find([key]) if key else {}
-    if key not in named:
-        raise NotFound("There is no such entity.")
-    return named[key]
-
-
 async def _relation(graph: GraphReader, source: str, target: str) -> Relation:
-    one, other = await asyncio.gather(_entity(graph, source), _entity(graph, target))
+    one, other = await asyncio.gather(entity_of(graph, source), entity_of(graph, target))
     if one.key == other.key:
         raise Invalid("Both names mean the same entity.", code="same_entity")
     found = await graph.relations([relation_key(one.key, other.key)])

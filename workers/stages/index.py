@@ -21,11 +21,11 @@ from app.domain import (
     Usage,
     Vector,
 )
+from app.indexed import chunk_text, document_title, entity_text, relation_text
 from app.ports import Models, Workspace
-from app.subjects import title_of
 from app.terms import AVERAGE_TERMS, document_sparse
+from workers.reach import reaches_beyond
 from workers.shards import coded, decoded, shards
-from workers.stages.profile import reaches_beyond
 
 log = logging.getLogger("heliograph.index")
 
@@ -189,20 +189,4 @@ async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> list[_Text]:
 
 async def _titles(workspace: Workspace, document_ids: Iterable[str]) -> dict[str, str]:
     documents = await workspace.documents.many(sorted(document_ids))
-    return {
-        document.id: title_of(document.coming.name, document.coming.title) for document in documents
-    }
-
-
-def chunk_text(title: str, chunk: Chunk) -> str:
-    return "\n".join(line for line in (title, *chunk.headings, chunk.text) if line)
-
-
-def entity_text(entity: Entity) -> str:
-    return f"{entity.name}\n{entity.profile}"
-
-
-def relation_text(relation: Relation) -> str:
-    """The ends in the order of their names: that of their keys depends on what came first."""
-    ends = " -- ".join(sorted((relation.source_name, relation.target_name)))
-    return f"{ends}: {', '.join(relation.keywords)}\n{relation.profile}"
+    return {document.id: document_title(document) for document in documents}

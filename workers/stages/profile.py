@@ -16,6 +16,7 @@ from app.domain import Evidence, Profile, Ref, Step, Usage
 from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
 from app.together import outcomes
+from workers.reach import reaches_beyond
 from workers.shards import coded, decoded, shards
 
 log = logging.getLogger("heliograph.profile")
@@ -35,13 +36,6 @@ async def of_workspace(workspace: Workspace, step: Step) -> list[list[str]]:
 
 async def beyond_document(workspace: Workspace, step: Step) -> list[list[str]]:
     return await of_workspace(workspace, step) if await reaches_beyond(workspace, step) else []
-
-
-async def reaches_beyond(workspace: Workspace, step: Step) -> bool:
-    """Whether to look everywhere: what an earlier version alone supported is not the document's
-    any more, and names that it settled may have moved evidence of others."""
-    document = await workspace.documents.get(step.document_id)
-    return document.version > 1 or await workspace.names.moved(step.job_id)
 
 
 def _shards(refs: Sequence[Ref]) -> list[list[str]]:

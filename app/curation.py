@@ -1,0 +1,210 @@
+"""What people decide about names and entities: join, split, remove, and take it back.
+
+Decisions are kept beside the evidence and hold for later documents; the evidence itself is never
+rewritten, so each of them can be undone. A job of the workspace carries them out.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+from app.domain import Entity, Placement, Ruling
+from app.errors import Conflict, Invalid, NotFound
+from app.folding import document_scope
+from app.names import key as normal_key
+from app.ports import GraphReader, Workspace
+from app.resolution.decide import decision
+from app.resolution.model import Name
+from app.resolution.score import compare
+from app.resolution.settlement import Reviewed
+
+MAX_USES = 100_000  # mentions by name and document that one decision may move
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A part of an entity: what these documents say of it, or what goes by these names."""
+
+    name: str = ""
+    documents: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
+
+
+async def entity_of(graph: GraphReader, given: str) -> Entity:
+    """By id, else by any of its names."""
+    found = await graph.entities([given])
+    if found:
+        return found[0]
+    key = normal_key(given)
+    named = await graph.find([key]) if key else {}
+    if key not in named:
+        raise NotFound("There is no such entity.")
+    return named[key]
+
+
+async def rule(workspace: Workspace, one: str, other: str, *, same: bool, note: str) -> Ruling:
+    """A user's word on two names, known or not yet."""
+    ruling = _ruling(normal_key(one), normal_key(other), same, note)
+    await workspace.names.rule([ruling])
+    return ruling
+
+
+def _ruling(one: str, other: str, same: bool, note: str) -> Ruling:
+    if one == other:
+        raise Invalid("Both are one name to begin with.", code="same_name")
+    first, second = sorted((one, other))
+    return Ruling(first, second, same, "user", note, time.time())
+
+
+async def unrule(workspace: Workspace, one: str, other: str) -> None:
+    first, second = sorted((normal_key(one), normal_key(other)))
+    if not await workspace.names.unrule(first, second):
+        raise NotFound("Nobody has decided on these two names.")
+
+
+async def merge(workspace: Workspace, entities: Sequence[str], note: str) -> list[Ruling]:
+    """Make several entities one, by a word on a name of each."""
+    found = {
+        one.key: one for one in [await entity_of(workspace.graph, given) for given in entities]
+    }
+    if len(found) < 2:
+        raise Invalid("All these names mean the same entity.", code="same_entity")
+    await _must_be_names(workspace, found)
+    keys = sorted(found)
+    rulings = [_ruling(keys[0], key, True, note) for key in keys[1:]]
+    await workspace.names.rule(rulings)
+    return rulings
+
+
+async def _must_be_names(workspace: Workspace, keys: Iterable[str]) -> None:
+    known = {name.key for name in await workspace.names.known(list(keys)) if name.mentions}
+    for key in keys:
+        if key not in known:
+            raise Conflict(
+                f"No document uses the name of entity {key}: it was split off by hand or by what "
+                "its mentions say. Take that back instead (GET /graph/edits).",
+                code="not_a_name",
+            )
+
+
+async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> list[Placement]:
+    """Several entities out of one. Groups of documents go by what these say of it, now and in
+    later versions; groups of names part the names for good."""
+    entity = await entity_of(workspace.graph, given)
+    _check_groups(groups)
+    used = await workspace.names.used_by(entity.key, limit=MAX_USES + 1)
+    if len(used) > MAX_USES:
+        raise Invalid(
+            f"More than {MAX_USES} mentions would have to move; split by names instead.",
+            code="too_many_mentions",
+        )
+    by_names = [group for group in groups if group.names]
+    if by_names:
+        await _part_names(workspace, entity, by_names, {key for key, _ in used})
+    placements = _placed(groups, used)
+    if not placements and not by_names:
+        raise Invalid("None of these documents mentions the entity.", code="not_mentioned")
+    if placements:
+        await workspace.names.place(placements)
+    return placements
+
+
+def _check_groups(groups: Sequence[Group]) -> None:
+    documents = [one for group in groups for one in group.documents]
+    if len(set(documents)) < len(documents):
+        raise Invalid("A document may be in one group only.", code="overlapping_groups")
+    if any(bool(group.names) == bool(group.documents) for group in groups):
+        raise Invalid("A group has either documents or names.", code="bad_group")
+    if any(group.documents and not group.name for group in groups):
+        raise Invalid("A group of documents needs the name of the new entity.", code="bad_group")
+
+
+def _placed(groups: Sequence[Group], used: Sequence[tuple[str, str]]) -> list[Placement]:
+    group_of = {document: group for group in groups for document in group.documents}
+    return [
+        Placement(
+            key, document_scope(document), normal_key(group_of[document].name),
+            group_of[document].name,
+        )
+        for key, document in used
+        if document in group_of
+    ]  # fmt: skip
+
+
+async def _part_names(
+    workspace: Workspace, entity: Entity, groups: Sequence[Group], own: set[str]
+) -> None:
+    """Names of no group stay with the entity's own name."""
+    parts = [{normal_key(name) for name in group.names} for group in groups]
+    if strange := {key for part in parts for key in part} - own:
+        raise Invalid(
+            f"{', '.join(sorted(strange)[:5])}: not a name of this entity.", code="not_its_name"
+        )
+    if any(one & other for one, other in combinations(parts, 2)):
+        raise Invalid("A name may be in one group only.", code="overlapping_groups")
+    rest = own - {key for part in parts for key in part}
+    if not rest and len(parts) == 1:
+        raise Invalid("This group has all names of the entity.", code="bad_group")
+    every = [*parts, *([rest] if rest else [])]
+    await workspace.names.rule(
+        [
+            _ruling(one, other, False, f"split of {entity.name}")
+            for mine, theirs in combinations(every, 2)
+            for one in sorted(mine)
+            for other in sorted(theirs)
+        ]
+    )
+
+
+async def remove(workspace: Workspace, given: str) -> int:
+    """Take an entity out of the graph: what present documents say of it counts no more, in later
+    versions of them neither. A document that comes later makes it again. How many mentions went."""
+    entity = await entity_of(workspace.graph, given)
+    used = await workspace.names.used_by(entity.key, limit=MAX_USES + 1)
+    if len(used) > MAX_USES:
+        raise Invalid(f"More than {MAX_USES} mentions would have to go.", code="too_many_mentions")
+    await workspace.names.place(
+        [Placement(key, document_scope(document), "") for key, document in used]
+    )
+    return len(used)
+
+
+async def compared(workspace: Workspace, one: str, other: str) -> Reviewed:
+    """Two names as the rules see them, recorded or not."""
+    keys = sorted((normal_key(one), normal_key(other)))
+    if keys[0] == keys[1]:
+        raise Invalid("Both are one name to begin with.", code="same_name")
+    for reviewed in await workspace.names.pairs(keys[:1]):
+        if reviewed.pair.keys == (keys[0], keys[1]):
+            return reviewed
+    known = {name.key: name for name in await workspace.names.known(keys)}
+    forms = {normal_key(one): one, normal_key(other): other}
+    first, second = (
+        Name(key, known[key].form, known[key].kind, known[key].aliases)
+        if key in known
+        else Name(key, forms[key])
+        for key in keys
+    )
+    pair = compare(first, second)
+    return Reviewed(pair, decision(pair))
+
+
+async def undo(workspace: Workspace, name: str, document_id: str | None) -> int:
+    """Take back where mentions of a name were put by hand, in one document or all; how many."""
+    key = normal_key(name)
+    found: list[Placement] = []
+    after = f"{key}\t"
+    while page := await workspace.names.placed(after=after, limit=1000):
+        found += [one for one in page if one.key == key]
+        if page[-1].key != key:
+            break
+        after = f"{page[-1].key}\t{page[-1].scope}"
+    if document_id is not None:
+        found = [one for one in found if one.scope == document_scope(document_id)]
+    if not found:
+        raise NotFound("Nothing was put by hand for this name.")
+    await workspace.names.place(found, remove=True)
+    return len(found)

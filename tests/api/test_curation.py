@@ -1,0 +1,166 @@
+"""People's own decisions on names and entities: kept, carried out, listed, taken back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import httpx
+
+from app.upkeep.difference import difference
+from app.upkeep.fingerprint import dump
+from tests.api.conftest import Site, assert_problem
+
+A = "Li Wei is CFO of Company Anchor. Li Wei works in Bergen with Company Anchor."
+B = "Li Wei is CFO of Company Beacon. Li Wei works in Lisbon with Company Beacon."
+
+
+async def carried_out(site: Site, reply: httpx.Response) -> dict[str, Any]:
+    assert reply.status_code == 202, reply.text
+    body: dict[str, Any] = reply.json()
+    await site.work()
+    job = (await site.client.get(f"/jobs/{body['job_id']}")).json()
+    assert job["state"] == "done", job
+    return body
+
+
+async def names(site: Site) -> dict[str, int]:
+    body = (await site.client.get("/graph/entities", params={"limit": 500})).json()
+    return {one["name"]: one["mentions"] for one in body["entities"]}
+
+
+async def lines(site: Site) -> list[str]:
+    return sorted([line async for line in dump(site.services.workspace("default"))])
+
+
+async def test_a_split_by_documents_survives_reading_them_again_and_can_be_undone(
+    site: Site,
+) -> None:
+    await site.add(A, id="a")
+    await site.add(B, id="b")
+    before = await lines(site)
+    both = (await names(site))["Li Wei"]
+    groups = [
+        {"name": "Li Wei (Company Anchor)", "documents": ["a"]},
+        {"name": "Li Wei (Company Beacon)", "documents": ["b"]},
+    ]
+    reply = await site.client.post("/graph/entities/Li Wei/split", json={"groups": groups})
+    assert (await carried_out(site, reply))["changed"] == 2
+    found = await names(site)
+    assert "Li Wei" not in found
+    assert found["Li Wei (Company Anchor)"] + found["Li Wei (Company Beacon)"] == both
+    one = (await site.client.get("/graph/entities/Li Wei (Company Anchor)")).json()
+    assert {r["target"] for r in one["relations"]} | {r["source"] for r in one["relations"]} >= {
+        "Company Anchor"
+    }
+    assert not any("Beacon" in r["target"] + r["source"] for r in one["relations"])
+    await site.client.post("/documents/b/retry")
+    await site.work()
+    assert await names(site) == found
+    edits = (await site.client.get("/graph/edits")).json()["edits"]
+    assert [(one["document_id"], one["name"]) for one in edits] == [
+        ("a", "Li Wei (Company Anchor)"),
+        ("b", "Li Wei (Company Beacon)"),
+    ]
+    reply = await site.client.request("DELETE", "/graph/edits", params={"name": "Li Wei"})
+    await carried_out(site, reply)
+    assert not list(difference(before, await lines(site)))
+
+
+async def test_a_removed_entity_comes_back_only_with_new_evidence(site: Site) -> None:
+    await site.add(A, id="a")
+    reply = await site.client.delete("/graph/entities/Li Wei")
+    await carried_out(site, reply)
+    assert "Li Wei" not in await names(site)
+    assert_problem(await site.client.get("/graph/entities/Li Wei"), 404, "not_found")
+    await site.add(B, id="b")
+    entity = (await site.client.get("/graph/entities/Li Wei")).json()
+    assert {one["document_id"] for one in entity["evidence"]} == {"b"}
+    await site.client.post("/documents/a/retry")
+    await site.work()
+    entity = (await site.client.get("/graph/entities/Li Wei")).json()
+    assert {one["document_id"] for one in entity["evidence"]} == {"b"}
+
+
+async def test_a_decision_is_listed_explained_and_taken_back(site: Site) -> None:
+    await site.add("Hogtown is large. Mary lives in Hogtown with Paul.", id="a")
+    await site.add("Toronto is large. Mary lives in Toronto with Paul.", id="b")
+    before = await lines(site)
+    pair = {"one": "Hogtown", "other": "Toronto"}
+    said = (await site.client.get("/graph/resolution/pair", params=pair)).json()
+    assert said["decision"] == "apart"
+    assert not said["together"]
+    reply = await site.client.put(
+        "/graph/resolution", json={**pair, "same": True, "note": "a nickname"}
+    )
+    await carried_out(site, reply)
+    said = (await site.client.get("/graph/resolution/pair", params=pair)).json()
+    assert said["together"]
+    assert said["ruling"]["by"] == "user"
+    assert "a nickname" in said["explanation"]
+    entity = (await site.client.get("/graph/entities/Hogtown")).json()
+    assert {one["document_id"] for one in entity["evidence"]} == {"a", "b"}
+    await carried_out(site, await site.client.request("DELETE", "/graph/resolution", params=pair))
+    assert not list(difference(before, await lines(site)))
+    again = await site.client.request("DELETE", "/graph/resolution", params=pair)
+    assert_problem(again, 404, "not_found")
+
+
+async def test_entities_merge_by_id_and_split_by_names(site: Site) -> None:
+    await site.add("Hogtown is large. Mary lives in Hogtown with Paul.", id="a")
+    await site.add("Toronto is large. Mary lives in Toronto with Paul.", id="b")
+    before = await names(site)
+    reply = await site.client.post(
+        "/graph/entities/merge", json={"entities": ["hogtown", "Toronto"]}
+    )
+    await carried_out(site, reply)
+    assert len(await names(site)) == len(before) - 1
+    again = await site.client.post(
+        "/graph/entities/merge", json={"entities": ["Hogtown", "Toronto"]}
+    )
+    assert_problem(again, 400, "same_entity")
+    reply = await site.client.post(
+        "/graph/entities/Toronto/split", json={"groups": [{"names": ["Hogtown"]}]}
+    )
+    await carried_out(site, reply)
+    assert await names(site) == before
+
+
+async def test_candidates_come_best_first_in_pages(site: Site) -> None:
+    await site.add(
+        "Boris Johnson spoke. Boris de Pfeffel Johnson wrote. Ada Lovelace and Lovelace met. "
+        "The World Bank and World Bank Group agreed with Boris Johnson.", id="a",
+    )  # fmt: skip
+    seen: list[float] = []
+    cursor = None
+    while True:
+        params = {"limit": 1} | ({"cursor": cursor} if cursor else {})
+        body = (await site.client.get("/graph/resolution", params=params)).json()
+        seen += [one["score"] for one in body["candidates"]]
+        assert all(one["explanation"] for one in body["candidates"])
+        cursor = body["next"]
+        if cursor is None:
+            break
+    assert seen
+    assert seen == sorted(seen, reverse=True)
+
+
+async def test_a_split_that_makes_no_sense_is_refused(site: Site) -> None:
+    await site.add(A, id="a")
+    url = "/graph/entities/Li Wei/split"
+
+    async def refused(groups: list[dict[str, Any]], code: str) -> None:
+        assert_problem(await site.client.post(url, json={"groups": groups}), 400, code)
+
+    await refused([{"name": "X", "documents": ["elsewhere"]}], "not_mentioned")
+    await refused([{"documents": ["a"]}], "bad_group")
+    await refused([{"name": "X"}], "bad_group")
+    await refused([{"names": ["Somebody Else"]}], "not_its_name")
+    await refused([{"names": ["Li Wei"]}], "bad_group")
+    await refused(
+        [{"name": "X", "documents": ["a"]}, {"name": "Y", "documents": ["a"]}],
+        "overlapping_groups",
+    )
+    assert_problem(
+        await site.client.post("/graph/entities/Nobody/split", json={"groups": [{"names": ["x"]}]}),
+        404, "not_found",
+    )  # fmt: skip
