@@ -65,12 +65,62 @@ class Missing(Exception):
     """A server cannot be had here; the message says what to install."""
 
 
+class Daemon:
+    """A server process that can be ended and started again, on the same port and folder."""
+
+    def __init__(
+        self, command: Sequence[str], log: Path, ready: Callable[[], bool], patience: float,
+        *, told: Path | None = None, env: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        """`ready` says whether it answers. `told`: where it tells why not, else its output."""
+        if setpriv := shutil.which("setpriv"):  # ends the server too when the tests are killed
+            command = [setpriv, "--pdeathsig", "KILL", *command]
+        self._command, self._log, self._ready, self._patience = command, log, ready, patience
+        self._told, self._env = told or log, env
+        self._process: subprocess.Popen[bytes] | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "started"
+        return self._process.pid
+
+    def start(self) -> None:
+        """Returns when it answers."""
+        with self._log.open("ab") as output:
+            self._process = subprocess.Popen(
+                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
+                start_new_session=True, env=self._env,
+            )  # fmt: skip
+        until = time.monotonic() + self._patience
+        while not self._ready():
+            if self._process.poll() is not None or time.monotonic() > until:
+                tail = self._told.read_text(errors="replace")[-2000:] if self._told.exists() else ""
+                raise RuntimeError(f"{self._command!r} did not come up:\n{tail}")
+            time.sleep(0.1)
+
+    def end(self, sign: signal.Signals = signal.SIGKILL) -> None:
+        if self._process is not None:
+            self._process.send_signal(sign)
+            self._process.wait()
+
+    def __enter__(self) -> Daemon:
+        try:
+            self.start()
+        except BaseException:
+            self.end()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.end()  # what it holds is thrown away
+
+
 @dataclass(frozen=True)
 class Server:
     url: str
     user: str = ""
     password: str = ""
-    process: subprocess.Popen[bytes] | None = None  # None: someone else's
+    daemon: Daemon | None = None  # None: someone else's
 
 
 @contextmanager
@@ -100,10 +150,12 @@ def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
             java, *_JAVA_FLAGS, "-cp", f"{jars}/*", "org.neo4j.server.CommunityEntryPoint",
             f"--home-dir={home}", f"--config-dir={home / 'conf'}",
         ]  # fmt: skip
-        with _running(command, home / "logs" / "stdout.log") as process:
-            log = home / "logs" / "neo4j.log"
-            _wait(process, lambda: _bolt_answers(port), NEO4J_PATIENCE, log)
-            yield Server(f"bolt://127.0.0.1:{port}", "neo4j", password, process)
+        logs = home / "logs"
+        with Daemon(
+            command, logs / "stdout.log", lambda: _bolt_answers(port), NEO4J_PATIENCE,
+            told=logs / "neo4j.log",
+        ) as daemon:  # fmt: skip
+            yield Server(f"bolt://127.0.0.1:{port}", "neo4j", password, daemon)
 
 
 @contextmanager
@@ -142,9 +194,8 @@ def _redis_like(binary: str, env: Mapping[str, str] | None = None) -> Iterator[S
             "--appendonly", "no", "--save", "",
         ]  # fmt: skip
         log = Path(folder) / "server.log"
-        with _running(command, log, env) as process:
-            _wait(process, lambda: _pong(port), REDIS_PATIENCE, log)
-            yield Server(f"redis://127.0.0.1:{port}/0", process=process)
+        with Daemon(command, log, lambda: _pong(port), REDIS_PATIENCE, env=env) as daemon:
+            yield Server(f"redis://127.0.0.1:{port}/0", daemon=daemon)
 
 
 # --- Java and jars -------------------------------------------------------------------------------
@@ -230,37 +281,7 @@ def _quiet(command: Sequence[str], folder: Path) -> None:
     )
 
 
-# --- processes -----------------------------------------------------------------------------------
-
-
-@contextmanager
-def _running(
-    command: Sequence[str], log: Path, env: Mapping[str, str] | None = None
-) -> Iterator[subprocess.Popen[bytes]]:
-    """Runs a command, and kills it at the end: what it holds is thrown away."""
-    if setpriv := shutil.which("setpriv"):  # ends the server too when the tests are killed
-        command = [setpriv, "--pdeathsig", "KILL", *command]
-    with log.open("wb") as output:
-        process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-            start_new_session=True, env=env,
-        )  # fmt: skip
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.wait()
-
-
-def _wait(
-    process: subprocess.Popen[bytes], ready: Callable[[], bool], patience: float, log: Path
-) -> None:
-    until = time.monotonic() + patience
-    while not ready():
-        if process.poll() is not None or time.monotonic() > until:
-            tail = log.read_text(errors="replace")[-2000:] if log.exists() else ""
-            raise RuntimeError(f"{process.args!r} did not come up:\n{tail}")
-        time.sleep(0.1)
+# --- ports ---------------------------------------------------------------------------------------
 
 
 def free_port() -> int:

@@ -1,6 +1,6 @@
 """`make faults`: break the service by seeded schedules, and count what is lost or paid twice.
 
-Environment: STACK=embedded|neo4j|both, SEED=<number>, RUNS=<number>, ONLY=<seed of one schedule>,
+Environment: STACK=embedded|neo4j, SEED=<number>, RUNS=<number>, ONLY=<seed of one schedule>,
 PARALLEL=<schedules at a time>, JSON=<file>.
 """
 
@@ -15,7 +15,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.faults import ledger, report
-from tests.faults.runner import Outcome, References, embedded
+from tests.faults.runner import Outcome, References, distributed, embedded
+from tests.faults.servers import Servers
 
 RUNS = {"embedded": 200, "neo4j": 50}
 
@@ -35,12 +36,22 @@ def on_embedded() -> Iterator[Outcome]:
             yield from pool.map(lambda seed: embedded(seed, model, references), seeds("embedded"))
 
 
+def on_servers() -> Iterator[Outcome]:
+    with ledger.serving() as model, Servers.running() as servers:
+        references = References(model)
+        for seed in seeds("neo4j"):
+            yield distributed(seed, model, references, servers)
+
+
+STACKS = {"embedded": on_embedded, "neo4j": on_servers}
+
+
 def main() -> None:
     stack = os.environ.get("STACK") or "embedded"
     start, outcomes = time.monotonic(), []
-    for outcome in on_embedded():
+    for outcome in STACKS[stack]():
         outcomes.append(outcome)
-        mark = "FAILED" if outcome.wrong else "ok"
+        mark = "FAILED" if outcome.wrong else "stray" if outcome.stray else "ok"
         print(
             f"{mark:6} {outcome.seed:16} {outcome.seconds:5.1f} s  {outcome.kind}: {outcome.fault}",
             flush=True,

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import os
 import random
 import signal
+import threading
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from tests.faults.proxy import Mode
+from tests.faults.servers import Distributed, Servers
 from tests.faults.stacks import Embedded, Stack
 
 STAGES = {
@@ -41,6 +45,7 @@ class Fault:
     excuse: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
     lasting: bool = False
+    members: tuple[str, ...] = ("alone",)
 
 
 def point(chance: random.Random) -> dict[str, Any]:
@@ -127,8 +132,6 @@ def queue_killed(chance: random.Random) -> Fault:
 
 
 def signal_queue(pid: int, how: str) -> None:
-    import os
-
     if how == "killed":
         os.kill(pid, signal.SIGKILL)
         return
@@ -198,6 +201,161 @@ EMBEDDED: tuple[tuple[int, Callable[[random.Random], Fault]], ...] = (
     (6, messages_lost_and_doubled),
     (7, clock_moved),
     (3, slow_stores),
+)
+
+
+# --- on servers ----------------------------------------------------------------------------------
+
+
+def role_of(at: Mapping[str, Any]) -> tuple[str, ...]:
+    """The processes that may pass the point."""
+    if at["at"] in ("documents.submit", "documents.reopen"):
+        return ("api",)
+    return WORKERS if at["at"] not in ("blobs.put", "queue.send", "graph.commit") else EVERYONE
+
+
+WORKERS = ("worker-0", "worker-1")
+EVERYONE = ("api", *WORKERS)
+
+
+def one_killed_at_a_point(chance: random.Random) -> Fault:
+    at = point(chance)
+    roles = role_of(at)
+    return Fault(
+        "worker or API killed at a boundary", named(at), {"points": [{**at, "do": "kill"}]},
+        act=lambda stack: end_at_last(stack, roles[-1]), excuse=True, members=roles,
+    )  # fmt: skip
+
+
+def some_killed_at_any_time(chance: random.Random) -> Fault:
+    victims = chance.sample(EVERYONE, chance.randint(1, 3))
+    moments = sorted(chance.uniform(0.1, 3.0) for _ in victims)
+
+    def act(stack: Stack) -> None:
+        start = time.monotonic()
+        for victim, moment in zip(victims, moments, strict=True):
+            time.sleep(max(0.0, start + moment - time.monotonic()))
+            stack.member(victim).send(signal.SIGKILL)
+
+    shown = ", ".join(f"{v} {m:.1f} s" for v, m in zip(victims, moments, strict=True))
+    return Fault("workers and API killed at any time", shown, act=act, excuse=True)
+
+
+def zombie(chance: random.Random) -> Fault:
+    """A worker sleeps beyond its lease, the other one takes over, and then it wakes up."""
+    at, seconds = point(chance), chance.uniform(3.0, 6.0)
+
+    def act(stack: Stack) -> None:
+        if reached(stack):
+            time.sleep(seconds)
+        for name in WORKERS:
+            stack.member(name).send(signal.SIGCONT)
+
+    return Fault(
+        "worker frozen beyond its lease", f"{named(at)} for {seconds:.1f} s",
+        {"points": [{**at, "do": "freeze"}]}, act=act, excuse=True, members=WORKERS,
+    )  # fmt: skip
+
+
+def answers_lost(chance: random.Random) -> Fault:
+    """Writes are applied, and the answer never comes."""
+    at, name = point(chance), chance.choice(("neo4j", "neo4j", "redis", "qdrant"))
+    mode, seconds = chance.choice((Mode.LOSE, Mode.LOSE, Mode.SILENT)), chance.uniform(0.3, 2.0)
+    return away_at(
+        f"{name}: answers of applied writes lost", f"{named(at)}, {mode.value} {seconds:.1f} s",
+        at, lambda servers: network(servers, name, mode, seconds),
+    )  # fmt: skip
+
+
+def cut_off(chance: random.Random) -> Fault:
+    at, name = point(chance), chance.choice(("neo4j", "redis", "qdrant"))
+    seconds = chance.uniform(1.0, 8.0)
+    return away_at(
+        f"{name} out of reach", f"{named(at)} for {seconds:.1f} s", at,
+        lambda servers: network(servers, name, Mode.CUT, seconds),
+    )  # fmt: skip
+
+
+def server_killed(chance: random.Random) -> Fault:
+    at, name = point(chance), chance.choice(("redis", "redis", "qdrant"))
+    return away_at(
+        f"{name} killed and restarted",
+        named(at),
+        at,
+        lambda servers: restart(servers, name, signal.SIGKILL, 0.5),
+    )
+
+
+def neo4j_ended(chance: random.Random) -> Fault:
+    at, sign = point(chance), chance.choice((signal.SIGKILL, signal.SIGTERM))
+    how = "killed" if sign is signal.SIGKILL else "stopped"
+    return away_at(
+        f"neo4j {how} and restarted",
+        named(at),
+        at,
+        lambda servers: restart(servers, "neo4j", sign, 1.0),
+    )
+
+
+def redis_emptied(chance: random.Random) -> Fault:
+    at = point(chance)
+    return away_at("redis emptied", named(at), at, lambda servers: servers.empty_redis())
+
+
+def away_at(kind: str, name: str, at: Mapping[str, Any], act: Callable[[Servers], None]) -> Fault:
+    """The task at the point waits until the fault has begun, or is over where it blocks."""
+
+    def acting(stack: Stack) -> None:
+        assert isinstance(stack, Distributed)
+        reached(stack)
+        threading.Timer(0.2, (stack.marks / "go").touch).start()
+        act(stack.servers)
+
+    return Fault(kind, name, {"points": [{**at, "do": "signal"}]}, act=acting, members=role_of(at))
+
+
+def network(servers: Servers, name: str, mode: Mode, seconds: float) -> None:
+    servers.proxies[name].set(mode)
+    time.sleep(seconds)
+    servers.proxies[name].set(Mode.PASS)
+
+
+def restart(servers: Servers, name: str, sign: signal.Signals, seconds: float) -> None:
+    servers.daemon(name).end(sign)
+    time.sleep(seconds)
+    servers.daemon(name).start()
+
+
+def messages(chance: random.Random) -> Fault:
+    return replace(messages_lost_and_doubled(chance), members=EVERYONE)
+
+
+def clocks_apart(chance: random.Random) -> Fault:
+    """One worker's clock is off, and another one is killed: leases are of the store's time."""
+    off = chance.choice((-86_400.0, -3600.0, 3600.0, 86_400.0))
+    victim, moment = chance.choice(WORKERS), chance.uniform(0.3, 2.0)
+
+    def act(stack: Stack) -> None:
+        time.sleep(moment)
+        stack.member(victim).send(signal.SIGKILL)
+
+    return Fault(
+        "a worker's clock is wrong", f"{off:+.0f} s, and {victim} killed after {moment:.1f} s",
+        {"clock": off}, act=act, excuse=True, lasting=True, members=("worker-0",),
+    )  # fmt: skip
+
+
+SERVERS: tuple[tuple[int, Callable[[random.Random], Fault]], ...] = (
+    (26, one_killed_at_a_point),
+    (10, some_killed_at_any_time),
+    (10, zombie),
+    (16, answers_lost),
+    (10, cut_off),
+    (8, server_killed),
+    (5, neo4j_ended),
+    (6, redis_emptied),
+    (4, messages),
+    (5, clocks_apart),
 )
 
 

@@ -67,9 +67,7 @@ class Ledger:
 def stored_in_sqlite(database: Path, marks: Path) -> Stored:
     """Whether the record holds an answer for a text, or a process said that it did."""
 
-    def stored(text: str) -> bool:
-        if _reported(marks, text):
-            return True
+    def look(text: str) -> bool:
         with (
             suppress(sqlite3.Error),
             closing(sqlite3.connect(f"file:{database}?mode=ro", uri=True)) as connection,
@@ -81,11 +79,11 @@ def stored_in_sqlite(database: Path, marks: Path) -> Stored:
             return found.fetchone() is not None
         return False
 
-    return stored
+    return stored_there(look, marks)
 
 
-def stored_as_reported(marks: Path) -> Stored:
-    return lambda text: _reported(marks, text)
+def stored_there(look: Stored, marks: Path) -> Stored:
+    return lambda text: _reported(marks, text) or look(text)
 
 
 def _reported(marks: Path, text: str) -> bool:

@@ -15,7 +15,8 @@ from pathlib import Path
 from tests.faults import faults
 from tests.faults.faults import Fault
 from tests.faults.fingerprint import Held, differences, held, stray_blobs
-from tests.faults.ledger import Ledger, Model, stored_in_sqlite
+from tests.faults.ledger import Ledger, Model, stored_in_sqlite, stored_there
+from tests.faults.servers import Distributed, Servers
 from tests.faults.stacks import Embedded, Stack, running
 from tests.faults.workload import Client, Op, Scenario, scenario
 
@@ -32,6 +33,7 @@ class Outcome:
     fault: str
     scenario: int
     wrong: list[str] = field(default_factory=list)
+    stray: list[str] = field(default_factory=list)
     lost: int = 0
     paid_twice: int = 0
     repeated: int = 0
@@ -88,8 +90,25 @@ def embedded(seed: str, model: Model, references: References) -> Outcome:
         stored = stored_in_sqlite(folder / "data" / "graph.db", folder / "marks")
         ledger = model.open(room, stored, latency=chance.choice((0.0, 0.02, 0.1)))
         stack = Embedded(folder, {**model_settings(model.url(room)), **fault.settings})
-        stack.add("alone", "alone", fault.told, lasting=fault.lasting)
+        arm(stack, fault)
         return run(Schedule(seed, fault, number, stack, ledger), references.of(number))
+
+
+def distributed(seed: str, model: Model, references: References, servers: Servers) -> Outcome:
+    fault, chance = faults.drawn(seed, faults.SERVERS)
+    number = chance.randrange(SCENARIOS)
+    with workplace() as folder:
+        room = f"schedule-{folder.name}"
+        stored = stored_there(servers.stored, folder / "marks")
+        ledger = model.open(room, stored, latency=chance.choice((0.0, 0.02, 0.1)))
+        stack = Distributed(folder, {**model_settings(model.url(room)), **fault.settings}, servers)
+        arm(stack, fault)
+        return run(Schedule(seed, fault, number, stack, ledger), references.of(number))
+
+
+def arm(stack: Stack, fault: Fault) -> None:
+    for name in fault.members:
+        stack.add(name, name.partition("-")[0], fault.told, lasting=fault.lasting)
 
 
 @dataclass(frozen=True)
@@ -175,7 +194,7 @@ def judge(outcome: Outcome, stack: Stack, client: Client, expected: Held) -> Non
             outcome.wrong.append(f"{one} was deleted and is there")
     if found := differences(expected, held(client)):
         outcome.wrong += ["the graph differs (expected -> found):", *found]
-    outcome.wrong += stray_blobs(client, stack.folder / "data" / "blobs", sorted(work.survivors))
+    outcome.stray += stray_blobs(client, stack.folder / "data" / "blobs", sorted(work.survivors))
 
 
 def audit(outcome: Outcome, fault: Fault, ledger: Ledger) -> None:
