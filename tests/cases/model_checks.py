@@ -121,7 +121,8 @@ def request_bytes_max(run: Run, told: Told, value: Any) -> str:
 
 @check("round_trips_max")
 def round_trips_max(run: Run, told: Told, value: Any) -> str:
-    """Of the API with a store during a step (`for`), else during the last query."""
+    """Of the API with a store in a step (`for`), else in the last query: how often it waits,
+    be it for one statement or for several side by side. The end of a transaction is not counted."""
     store, limit = _bounded(value, told)
     name = told.get("for") or (value.get("for") if isinstance(value, dict) else None)
     if name is None:
@@ -129,11 +130,11 @@ def round_trips_max(run: Run, told: Told, value: Any) -> str:
         if not spans:
             raise Unusable("round_trips_max: no step asked a query")
         name = max(spans)[1]
-    exchanges = run.reply(name).exchanges
+    trips = run.reply(name).trips
     wire = "model" if STORES[store] == "model" else f"{STORES[store]}-api"
-    if wire not in exchanges:
+    if wire not in trips:
         raise Unusable(f"round_trips_max: {store} runs inside the service")
-    return at_most(f"round trips to {store}", exchanges[wire], limit)
+    return at_most(f"round trips to {store}", trips[wire], limit)
 
 
 def _bounded(value: Any, told: Told) -> tuple[str, Any]:

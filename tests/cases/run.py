@@ -45,7 +45,7 @@ class Reply:
     headers: Mapping[str, str]
     text: str
     events: list[tuple[str, Any]] = field(default_factory=list)  # of a stream
-    exchanges: dict[str, int] = field(default_factory=dict)  # with each store meanwhile
+    trips: dict[str, int] = field(default_factory=dict)  # round trips to each store meanwhile
 
     @property
     def json(self) -> Any:

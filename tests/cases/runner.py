@@ -15,7 +15,7 @@ import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -196,9 +196,12 @@ def _told(error: Exception) -> str:
 
 
 @contextmanager
-def running() -> Iterator[Runner]:
-    with tempfile.TemporaryDirectory(prefix="heliograph-cases-") as name:
-        folder = Path(name)
+def running(kept: Path | None = None) -> Iterator[Runner]:
+    """A runner whose data and logs go at the end, unless they are to be kept."""
+    with ExitStack() as stack:
+        folder = kept or Path(
+            stack.enter_context(tempfile.TemporaryDirectory(prefix="heliograph-cases-"))
+        )
         with grounds(folder / "grounds") as base:
             runner = Runner(base, folder)
             try:
@@ -212,11 +215,13 @@ def ordered(runs: list[tuple[Case, str]]) -> list[tuple[Case, str]]:
     return sorted(runs, key=lambda run: (run[1] == SERVERS, needs_own(run[0])))
 
 
-def run_all(cases: Sequence[Case], stack: str, report: Callable[[Result], None]) -> list[Result]:
+def run_all(
+    cases: Sequence[Case], stack: str, report: Callable[[Result], None], kept: Path | None = None
+) -> list[Result]:
     """Each result is reported as it comes."""
     todo = ordered([(case, where) for case in cases for where in stacks_of(case, stack)])
     results = []
-    with running() as runner:
+    with running(kept) as runner:
         for case, where in todo:
             results.append(runner.run(case, where))
             report(results[-1])
@@ -235,6 +240,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("files", nargs="+", type=Path)
     parser.add_argument("--only", default="", help="ids or areas, with commas")
     parser.add_argument("--stack", default=os.environ.get("STACK") or EMBEDDED)
+    parser.add_argument("--keep", type=Path, help="new folder for data and logs, which stay")
     options = parser.parse_args(arguments)
     only = {part for part in options.only.split(",") if part}
     try:
@@ -244,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     cases = [c for c in cases if not only or c.id in only or c.area in only]
     began = time.monotonic()
-    results = run_all(cases, options.stack, lambda one: print(_line(one), flush=True))
+    results = run_all(cases, options.stack, lambda one: print(_line(one), flush=True), options.keep)
     failed = [one for one in results if not one.passed and not one.left_out]
     left_out = sum(one.left_out for one in results)
     print(

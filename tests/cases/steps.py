@@ -139,7 +139,7 @@ def _sent(
     if "raw_json" in told:
         headers.setdefault("Content-Type", "application/json")
     wires = run.grounds.wires
-    before = {name: wire.counts.exchanges for name, wire in wires.items()}
+    before = {name: wire.counts.trips for name, wire in wires.items()}
     try:
         answer = run.send(
             method, path, workspace=workspace, headers=headers, bare=bare,
@@ -149,7 +149,7 @@ def _sent(
     except httpx.HTTPError as error:
         reply = Reply(0, {}, repr(error))
     reply.events = _events(reply)
-    reply.exchanges = {name: w.counts.exchanges - before[name] for name, w in wires.items()}
+    reply.trips = {name: w.counts.trips - before[name] for name, w in wires.items()}
     run.statuses.append((f"{method} {path[:80]}", reply.status))
     run.replies.setdefault(str(told.get("as", "")), []).append(reply)
     return reply

@@ -180,7 +180,7 @@ def seed_graph(run: Run, told: Step, local: Local) -> None:
     perform(run, {"op": "wait_all", "within_s": told.get("within_s", 600)}, local)
     for doc in [d for d in run.docs if d.startswith(name)]:
         if (seen := run.document(doc)) is None or seen["status"] != FINAL[0]:
-            raise Failed(f"the seed did not become ready: {seen}")
+            raise Failed(f"the seed {doc} did not become ready: {seen or run.reply(doc)}"[:500])
 
 
 # --- files, sockets, keys ------------------------------------------------------------------------

@@ -40,9 +40,16 @@ class Fault:
         return True
 
 
+COMMIT = bytes.fromhex("0002b0120000")  # Bolt's, which ends a transaction that is done
+
+
 @dataclass
 class Counts:
+    """`trips`: exchanges one after the other; those that overlap are waited for once."""
+
     exchanges: int = 0
+    trips: int = 0
+    waiting: int = 0  # exchanges under way
     largest: int = 0  # bytes sent in one exchange
     connections: int = 0
 
@@ -102,7 +109,7 @@ class _Exchange:
         self.proxy, self.reader, self.writer, self.there, self.back = (
             proxy, reader, writer, there, back,
         )  # fmt: skip
-        self.asking = False
+        self.asking = self.counted = False
         self.number = self.sent = 0
         self.struck: Fault | None = None
 
@@ -112,13 +119,18 @@ class _Exchange:
         for task in pending:
             task.cancel()
         await asyncio.gather(*done, *pending, return_exceptions=True)
+        self.answered()
 
     async def up(self) -> None:
         while data := await self.reader.read(CHUNK):
             if not self.asking:
                 self.asking, self.sent = True, 0
                 self.number += 1
-                self.proxy.counts.exchanges += self.number > self.proxy.greetings
+                self.counted = self.number > self.proxy.greetings and data != COMMIT
+                if self.counted:
+                    self.proxy.counts.exchanges += 1
+                    self.proxy.counts.trips += self.proxy.counts.waiting <= 0
+                    self.proxy.counts.waiting += 1
                 fault = self.proxy.fault
                 self.struck = fault if fault and fault.take() else None
             self.sent += len(data)
@@ -140,9 +152,15 @@ class _Exchange:
             await asyncio.sleep(max(0.0, min(fault.until - time.monotonic(), 3600)))
         return fault.drop not in ("reset", "refuse")
 
+    def answered(self) -> None:
+        self.asking = False
+        if self.counted:
+            self.counted = False
+            self.proxy.counts.waiting -= 1
+
     async def down(self) -> None:
         while data := await self.there.read(CHUNK):
-            self.asking = False
+            self.answered()
             if fault := self.struck:
                 self.struck = None
                 if fault.drop == "after":
