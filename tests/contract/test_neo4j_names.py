@@ -273,3 +273,73 @@ async def test_settlements_at_the_same_moment_take_turns(library: Library) -> No
     )
     assert sorted(taken) == [False, False, False, True]
     assert await library.names.version() == version + 1
+
+
+# --- nodes that vanish ---------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def vanishing(driver: AsyncDriver, workspace: str, label: str) -> AsyncIterator[None]:
+    """Another transaction deletes all nodes of the label; what waits for their locks goes on when
+    they are gone."""
+    async with driver.session() as session, await session.begin_transaction() as transaction:
+        await transaction.run(
+            "MATCH (n {workspace: $workspace}) WHERE $label IN labels(n) DETACH DELETE n",
+            workspace=workspace, label=label,
+        )  # fmt: skip
+        yield
+        await transaction.commit()
+
+
+async def test_chunks_whose_tombstones_are_deleted_as_they_are_put_again_are_put(
+    library: Library, driver: AsyncDriver
+) -> None:
+    await library.ingest("d", {"c1": said(), "c2": said()})
+    await library.ingest("d", {})
+    job = await library.open("d")
+    async with asyncio.TaskGroup() as tasks, vanishing(driver, library.name, "Chunk"):
+        tasks.create_task(
+            library.graph.put_chunks("d", job, [make.chunk("c1"), make.chunk("c2")], ["k", "k"])
+        )
+        await blocked(driver, "MERGE (c:Chunk")
+    assert await library.graph.unread("d", job) == ["c1", "c2"]
+
+
+@pytest.mark.parametrize(("label", "statement"), [("Entity", "(e:Entity"), ("Name", "(n:Name")])
+async def test_what_is_forgotten_as_a_fold_comes_for_it_is_made_anew(
+    library: Library, driver: AsyncDriver, label: str, statement: str
+) -> None:
+    await library.ingest("before", {"c0": said()})
+    await library.delete("before")
+    job = await library.open("d")
+    ids = await library.put("d", job, {"c1": said()})
+    async with asyncio.TaskGroup() as tasks, vanishing(driver, library.name, label):
+        tasks.create_task(library.graph.fold("d", job, ids))
+        await blocked(driver, f"MERGE {statement}")
+    assert await at(library, FIRST) == await at(library, MOVED) == 1
+    assert [one.mentions for one in await library.names.known([FIRST, MOVED])] == [1, 1]
+
+
+async def test_a_move_that_ends_as_it_is_asked_for_again_begins_again(
+    library: Library, driver: AsyncDriver
+) -> None:
+    await library.ingest("d", {"c": said()})
+    await library.settle({MOVED: FIRST})
+    async with asyncio.TaskGroup() as tasks, vanishing(driver, library.name, "Move"):
+        await library.settle({MOVED: MOVED, FIRST: MOVED})  # moves of other entities
+        tasks.create_task(library.settle({MOVED: FIRST, FIRST: FIRST}))
+        await blocked(driver, "MERGE (m:Move")
+    assert await library.names.moving()
+    await library.move()
+    assert await at(library, FIRST) == 1
+    assert await at(library, MOVED) == 0
+
+
+async def test_a_document_that_is_removed_as_it_is_uploaded_again_is_there(
+    library: Library, driver: AsyncDriver
+) -> None:
+    await library.open("d")
+    async with asyncio.TaskGroup() as tasks, vanishing(driver, library.name, "Document"):
+        uploaded = tasks.create_task(library.open("d"))
+        await blocked(driver, "MERGE (d:Document")
+    assert (await library.documents.get("d")).job.id == uploaded.result()

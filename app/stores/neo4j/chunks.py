@@ -27,6 +27,7 @@ class Neo4jChunks:
         self, document_id: str, job_id: str, chunks: Sequence[Chunk], keys: Sequence[str]
     ) -> None:
         rows = [_chunk_row(chunk, key) for chunk, key in zip(chunks, keys, strict=True)]
+        rows.sort(key=lambda row: str(row["id"]))  # the order in which all take their locks
 
         async def work(tx: Transaction) -> None:
             if not await self._is_latest(tx, document_id, job_id):
@@ -41,7 +42,7 @@ class Neo4jChunks:
                 """,
                 workspace=self._workspace, document=document_id, job=job_id,
             )  # fmt: skip
-            await tx.run(
+            await tx.lock(
                 """
                 MATCH (d:Document {workspace: $workspace, id: $document})
                 UNWIND $rows AS row
@@ -57,6 +58,7 @@ class Neo4jChunks:
                     c.unindexed = CASE WHEN c.live AND NOT indexed THEN true END
                 FOREACH (_ IN CASE WHEN read THEN [] ELSE [1] END |
                     SET c.folded = false, c.extraction = null, c.reusable = null)
+                RETURN c.id IS NOT NULL AS there
                 """,
                 workspace=self._workspace, document=document_id, job=job_id, rows=rows,
             )  # fmt: skip

@@ -64,6 +64,15 @@ class Transaction:
         result = await self._inner.run(query, parameters)
         return await result.data()
 
+    async def lock(self, query: LiteralString, **parameters: object) -> list[Row]:
+        """For statements that write to nodes which others may delete, and return `there`, whether
+        each still has the property that it was found by. The server lets a transaction that waited
+        for the lock of a node write to it in vain when it is gone by then: raises `Again`."""
+        rows = await self.run(query, **parameters)
+        if not all(row["there"] for row in rows):
+            raise Again
+        return rows
+
 
 class Database:
     """A connection pool to one database. All processes may write at the same time."""

@@ -46,14 +46,14 @@ class Neo4jDocuments:
 
     async def submit(self, document_id: str, revision: Revision, job: Job) -> Document:
         async def work(tx: Transaction) -> Document:
-            [locked] = await tx.run(
+            [locked] = await tx.lock(
                 """
                 MERGE (d:Document {workspace: $workspace, id: $id})
                 ON CREATE SET d.version = 0, d.warnings = [], d.llm_calls = 0,
                     d.prompt_tokens = 0, d.completion_tokens = 0, d.cost = 0.0,
                     d.created_at = timestamp()
                 SET d.locked = true
-                RETURN d.job_id IS NOT NULL AS known, timestamp() AS now,
+                RETURN d.id IS NOT NULL AS there, d.job_id IS NOT NULL AS known, timestamp() AS now,
                     EXISTS { (:Job {id: $job}) } AS repeated
                 """,
                 workspace=self._workspace, id=document_id, job=job.id,

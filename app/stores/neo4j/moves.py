@@ -41,10 +41,11 @@ class Neo4jMoves:
             moved = await self._fold_anew(tx, job_id, chunks)
             await self._go_on(tx, pages)
             if moved or any(page.ends for page in pages):
-                await tx.run(
+                await tx.lock(
                     """
                     MERGE (m:Moved {workspace: $workspace, job_id: $job})
-                    ON CREATE SET m.name = $job
+                    SET m.name = $job
+                    RETURN m.job_id IS NOT NULL AS there
                     """,
                     workspace=self._workspace, job=job_id,
                 )  # fmt: skip

@@ -196,12 +196,13 @@ class Neo4jNames(Neo4jMoves):
         ]
 
         async def work(tx: Transaction) -> None:
-            await tx.run(
+            await tx.lock(
                 """
                 UNWIND $rows AS row
                 MERGE (r:Ruling {
                     workspace: $workspace, one: row.one, other: row.other, author: row.by})
                 SET r.same = row.same, r.note = row.note, r.at = row.at, r.name = row.name
+                RETURN r.one IS NOT NULL AS there
                 """,
                 workspace=self._workspace, rows=rows,
             )  # fmt: skip

@@ -39,14 +39,15 @@ async def placements_of(tx: Transaction, workspace: str, keys: Iterable[str]) ->
 async def lock_ends(tx: Transaction, workspace: str, keys: Iterable[str]) -> None:
     """Entities, also such as there may be soon, against folds that would make them or add to them
     meanwhile. The lock of a deleted node stays until the transaction ends."""
-    await tx.run(
+    await tx.lock(
         """
         UNWIND $keys AS key
         MERGE (e:Entity {workspace: $workspace, key: key})
         ON CREATE SET e.unborn = true
         SET e.locked = true
-        WITH e WHERE e.unborn
-        DELETE e
+        WITH e, e.key IS NOT NULL AS there, e.unborn AS unborn
+        FOREACH (_ IN CASE WHEN unborn THEN [1] ELSE [] END | DELETE e)
+        RETURN there
         """,
         workspace=workspace, keys=sorted(keys),
     )  # fmt: skip
@@ -75,14 +76,15 @@ async def count_names(
 
 async def lock_names(tx: Transaction, workspace: str, keys: Iterable[str]) -> dict[str, NameTotal]:
     """Counters by key; names that are new begin at nought."""
-    rows = await tx.run(
+    rows = await tx.lock(
         """
         UNWIND $keys AS key
         MERGE (n:Name {workspace: $workspace, key: key})
         ON CREATE SET n.name = '', n.tally = '{}', n.mentions = 0, n.facts = '', n.revision = 0,
             n.settled = 0, n.blocks = []
         SET n.locked = true
-        RETURN n {.key, .tally, .mentions, .facts, .revision, .settled} AS n
+        RETURN n {.key, .tally, .mentions, .facts, .revision, .settled} AS n,
+            n.key IS NOT NULL AS there
         """,
         workspace=workspace, keys=sorted(keys),
     )  # fmt: skip
@@ -128,12 +130,13 @@ async def open_names(tx: Transaction, workspace: str, keys: Iterable[str]) -> No
 async def add_moves(tx: Transaction, workspace: str, moves: Iterable[tuple[str, str, str]]) -> None:
     """(name, entity that has its evidence, "") or ("", "", document): to be folded anew. What is
     on its way already begins again, since it may have passed."""
-    await tx.run(
+    await tx.lock(
         """
         UNWIND $moves AS move
         MERGE (m:Move {workspace: $workspace, key: move[0], entity: move[1], document_id: move[2]})
         ON CREATE SET m.order = timestamp(), m.name = move[0] + move[2]
         SET m.after = '', m.token = randomUUID()
+        RETURN m.key IS NOT NULL AS there
         """,
         workspace=workspace, moves=[list(move) for move in sorted(moves)],
     )  # fmt: skip

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from app.domain import Placement
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from app.stores.neo4j.database import Row, Transaction
-from app.stores.neo4j.placements import add_moves, lock_ends, lock_names, open_names
+from app.stores.neo4j.placements import add_moves, lock_ends, open_names
 from app.stores.placing import Placing, placing, settled_keys
 from app.stores.records import dump
 
@@ -27,7 +27,7 @@ async def settle(tx: Transaction, workspace: str, settlement: Settlement) -> boo
     change = placing(before, settlement)
     keys = [*(one.key for one in settlement.resolved), *settlement.gone]
     await lock_ends(tx, workspace, change.entities)
-    await lock_names(tx, workspace, {*keys, *settlement.reopen})
+    await _lock_names(tx, workspace, {*keys, *settlement.reopen})
     await _drop_pairs(tx, workspace, keys)
     await _post(tx, workspace, settlement.resolved, settlement.gone)
     await _record(tx, workspace, settlement.pairs, settlement.decisions)
@@ -36,6 +36,16 @@ async def settle(tx: Transaction, workspace: str, settlement: Settlement) -> boo
     await open_names(tx, workspace, settlement.reopen)
     await add_moves(tx, workspace, [(name, entity, "") for name, entity in change.moves])
     return True
+
+
+async def _lock_names(tx: Transaction, workspace: str, keys: set[str]) -> None:
+    await tx.run(
+        """
+        UNWIND $keys AS key
+        MATCH (n:Name {workspace: $workspace, key: key}) SET n.locked = true
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip
 
 
 async def _next_version(tx: Transaction, workspace: str, version: int) -> bool:

@@ -49,7 +49,7 @@ async def lock_entities(
     tx: Transaction, workspace: str, keys: Iterable[str]
 ) -> dict[str, EntityTotal]:
     """Counters by key; entities that are new begin at nought."""
-    rows = await tx.run(
+    rows = await tx.lock(
         """
         UNWIND $keys AS key
         MERGE (e:Entity {workspace: $workspace, key: key})
@@ -58,7 +58,7 @@ async def lock_entities(
             e.evidenced = 0, e.profiled = 0, e.indexed = 0, e.covered = 0,
             e.names_tally = '{}', e.kinds_tally = '{}', e.aliases_tally = '{}'
         SET e.locked = true
-        RETURN properties(e) AS e
+        RETURN properties(e) AS e, e.key IS NOT NULL AS there
         """,
         workspace=workspace, keys=sorted(keys),
     )  # fmt: skip
