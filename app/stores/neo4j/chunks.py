@@ -12,6 +12,7 @@ from app.domain import Chunk, Extraction
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.documents import part_of
 from app.stores.neo4j.folds import Change, apply, told_before, told_by
+from app.stores.neo4j.placements import insist
 from app.stores.neo4j.rows import chunk_of
 from app.stores.records import extraction_json, extraction_of, unique
 
@@ -147,6 +148,7 @@ class Neo4jChunks:
 
     async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
         async def work(tx: Transaction) -> None:
+            await insist(tx, self._workspace)
             chunks = await tx.run(
                 """
                 MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true

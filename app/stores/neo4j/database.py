@@ -57,8 +57,9 @@ class Again(Exception):
 class Transaction:
     """An open read-write transaction."""
 
-    def __init__(self, inner: AsyncManagedTransaction) -> None:
+    def __init__(self, inner: AsyncManagedTransaction, attempt: int) -> None:
         self._inner = inner
+        self.attempt = attempt  # 1 for the first
 
     async def run(self, query: LiteralString, **parameters: object) -> list[Row]:
         result = await self._inner.run(query, parameters)
@@ -95,7 +96,7 @@ class Database:
 
         @unit_of_work(timeout=TIMEOUT)
         async def run(inner: AsyncManagedTransaction) -> T:
-            return await work(Transaction(inner))
+            return await work(Transaction(inner, attempt))
 
         with _translated():
             for attempt in range(1, TRIES + 1):

@@ -15,6 +15,7 @@ from app.folding import MentionRow, surfaces_json
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.documents import part_of
 from app.stores.neo4j.folds import Change, Told, apply, told_before, told_by
+from app.stores.neo4j.placements import insist
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,7 @@ class Neo4jMoves:
 
     async def move(self, job_id: str, *, limit: int) -> int:
         async def work(tx: Transaction) -> int:
+            await insist(tx, self._workspace)
             pages = await self._pages(tx, limit)
             if not pages:
                 return 0

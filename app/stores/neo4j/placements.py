@@ -15,12 +15,23 @@ from app.folding import Surface
 from app.stores.counts import NameCount, name_tally_json, name_tally_of
 from app.stores.neo4j.database import Row, Transaction
 
+PATIENCE = 2  # tries
+
 
 @dataclass(slots=True, kw_only=True)
 class NameTotal(NameCount):
     before: str  # facts
     revision: int
     settled: int
+
+
+async def insist(tx: Transaction, workspace: str) -> None:
+    """A fold that met with decisions again and again has none made until it is through. To be
+    called first."""
+    if tx.attempt > PATIENCE:
+        await tx.run(
+            "MATCH (s:Settlement {workspace: $workspace}) SET s.locked = true", workspace=workspace
+        )
 
 
 async def placements_of(tx: Transaction, workspace: str, keys: Iterable[str]) -> set[Placement]:
