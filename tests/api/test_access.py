@@ -16,6 +16,7 @@ from app.settings import Settings
 from tests.api.conftest import Site, assert_problem
 
 QUESTION = {"query": "What is amber?", "only_context": True}
+SPLIT = {"groups": [{"names": ["amber"]}]}
 # Method, path, body, the scope it needs; `{id}` and `{job}` are those of another workspace.
 ROUTES: list[tuple[str, str, object, Scope]] = [
     ("POST", "/documents", {"text": "Basalt is a rock."}, Scope.WRITE),
@@ -42,6 +43,15 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/graph/relation?source=amber&target=baltic%20sea", None, Scope.READ),
     ("GET", "/graph/subgraph?entity=amber", None, Scope.READ),
     ("GET", "/graph/stats", None, Scope.READ),
+    ("GET", "/graph/resolution", None, Scope.READ),
+    ("GET", "/graph/resolution/pair?one=onyx&other=onyxes", None, Scope.READ),
+    ("PUT", "/graph/resolution", {"one": "onyx", "other": "jet", "same": True}, Scope.WRITE),
+    ("DELETE", "/graph/resolution?one=onyx&other=jet", None, Scope.WRITE),
+    ("POST", "/graph/entities/merge", {"entities": ["onyx", "jet"]}, Scope.WRITE),
+    ("POST", "/graph/entities/amber/split", SPLIT, Scope.WRITE),
+    ("DELETE", "/graph/entities/amber", None, Scope.WRITE),
+    ("GET", "/graph/edits", None, Scope.READ),
+    ("DELETE", "/graph/edits?name=onyx", None, Scope.WRITE),
     ("GET", "/admin/workspaces", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/fingerprint", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/backup", None, Scope.ADMIN),
