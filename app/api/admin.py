@@ -6,9 +6,11 @@ import time
 from datetime import datetime
 from typing import Annotated
 
-from fastapi import APIRouter, Path
+from fastapi import APIRouter, Path, Request
 from fastapi.responses import Response
 from pydantic import BaseModel, Field, StringConstraints
+from starlette.exceptions import HTTPException
+from starlette.routing import Match
 
 from app.api import upkeep
 from app.api.auth import make_key
@@ -149,6 +151,17 @@ async def revoke_key(
         )
     await deployed.services.keyring.revoke(key_id)
     deployed.gate.forget()
+
+
+@router.api_route(
+    "/{rest:path}", methods=["GET", "POST", "PUT", "PATCH", "DELETE"], include_in_schema=False
+)
+async def refuse(request: Request, called: Administrator) -> None:
+    """Last of all. Who may not administer is told so, and not what there is to administer."""
+    scope = {**request.scope, "path": request.url.path.removeprefix("/v1"), "root_path": ""}
+    near = [one for one in router.routes if one.matches(scope)[0] is Match.PARTIAL]
+    allowed = sorted({method for one in near for method in getattr(one, "methods", None) or ()})
+    raise HTTPException(405 if near else 404, headers={"Allow": ", ".join(allowed)} if near else {})
 
 
 def _within(called: Caller, workspaces: list[str] | tuple[str, ...]) -> bool:
