@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from app.domain import Chunk, Extraction, Placement, Plan
-from app.folding import AssertionRow, MentionRow, Tally
+from app.folding import AssertionRow, MentionRow, NameTally, Tally
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +96,15 @@ class HeldAlias:
 
     key: str
     entities: tuple[tuple[str, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class HeldName:
+    """What is counted of a name: `mentions` by chunks, under whatever entity."""
+
+    key: str
+    tally: NameTally
+    mentions: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,6 +60,7 @@ from app.holdings import (
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldName,
     HeldPlacement,
     HeldRelation,
     JobFault,
@@ -408,6 +409,10 @@ class Repairs(Protocol):
         ends of relations. What changed is to be profiled and indexed again."""
         ...
 
+    async def recount_names(self, keys: Sequence[str]) -> None:
+        """Set what is counted of these names; those whose facts change are open then."""
+        ...
+
     async def recount_totals(self) -> None:
         """Set what `stats` says, and how many chunks each document has."""
         ...
@@ -444,6 +449,8 @@ class Archive(Repairs, Protocol):
     async def relations(self, *, after: str = "", limit: int) -> list[HeldRelation]: ...
 
     async def aliases(self, *, after: str = "", limit: int) -> list[HeldAlias]: ...
+
+    async def names(self, *, after: str = "", limit: int) -> list[HeldName]: ...
 
     async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
         """Of users and models; `after` is `one`, `other` and `by` joined by tabs."""

@@ -17,7 +17,7 @@ from app.domain import Kind, Plan, Ref, State, Status, Ticket
 from app.errors import NotFound
 from app.originals import release
 from app.ports import Services, Workspace
-from app.upkeep.check_graph import graph_differences
+from app.upkeep.check_graph import graph_differences, name_differences
 from app.upkeep.check_rest import YOUNG, blob_differences, queue_differences
 from app.upkeep.check_vectors import vector_differences
 from app.upkeep.differences import Difference
@@ -94,6 +94,10 @@ async def repair(services: Services, workspace: Workspace, found: Sequence[Diffe
         await archive.recount([_ref(one) for one in refs])
     if any(one.area == "graph" for one in found):
         await archive.recount_totals()
+        # Evidence that was made anew may use other names: look again.
+        names = [one.subject[0] async for one in name_differences(workspace)]
+        for start in range(0, len(names), BATCH):
+            await archive.recount_names(names[start : start + BATCH])
     erased = [_ref(one) for one in _subjects(found, "erase")]
     await vectors.delete(erased)
     # Those that are there again by now would miss their points.

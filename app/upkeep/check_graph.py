@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
 from app.domain import Kind, Ref, relation_ends
 from app.folding import (
     MAX_KEYWORDS,
     EntityTally,
+    NameTally,
     Places,
     add,
     alias_keys,
@@ -26,7 +28,10 @@ OWNERS = 50  # entities or relations, all of whose evidence is read
 
 async def graph_differences(workspace: Workspace, *, idle: bool) -> AsyncIterator[Difference]:
     """`idle`: no job is there that would do what is left to do."""
-    async for one in _chunks(workspace, idle=idle):
+    said = _Said()
+    async for one in _chunks(workspace, said, idle=idle):
+        yield one
+    async for one in _names(workspace, said):
         yield one
     for ref in await workspace.archive.strays():
         yield _recount(ref.kind, ref.key, "has evidence by chunks that are not visible")
@@ -47,7 +52,47 @@ async def graph_differences(workspace: Workspace, *, idle: bool) -> AsyncIterato
 # --- evidence ------------------------------------------------------------------------------------
 
 
-async def _chunks(workspace: Workspace, *, idle: bool) -> AsyncIterator[Difference]:
+@dataclass(slots=True)
+class _Said:
+    """What mentions say of each name, added up."""
+
+    tallies: defaultdict[str, NameTally] = field(default_factory=lambda: defaultdict(NameTally))
+    mentions: Counter[str] = field(default_factory=Counter)
+
+    def count(self, mention: HeldMention) -> None:
+        for surface in mention.row.surfaces:
+            self.tallies[surface.key] = self.tallies[surface.key].plus(surface)
+            self.mentions[surface.key] += 1
+
+
+async def _names(workspace: Workspace, said: _Said) -> AsyncIterator[Difference]:
+    after, full = "", True
+    while full:
+        page = await workspace.archive.names(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].key if page else ""
+        for held in page:
+            tally = said.tallies.pop(held.key, NameTally())
+            if (held.mentions, held.tally) != (said.mentions[held.key], tally):
+                yield _name(held.key, "is not what mentions say of it")
+    for key in said.tallies:
+        yield _name(key, "is mentioned and not counted")
+
+
+def _name(key: str, what: str) -> Difference:
+    return Difference("graph", f"the name {key} {what}", "recount name", (key,))
+
+
+async def name_differences(workspace: Workspace) -> AsyncIterator[Difference]:
+    """Of names alone."""
+    said = _Said()
+    async for _ in _chunks(workspace, said, idle=False):
+        pass
+    async for one in _names(workspace, said):
+        yield one
+
+
+async def _chunks(workspace: Workspace, said: _Said, *, idle: bool) -> AsyncIterator[Difference]:
     visible: Counter[str] = Counter()
     after, full = "", True
     while full:
@@ -56,7 +101,7 @@ async def _chunks(workspace: Workspace, *, idle: bool) -> AsyncIterator[Differen
         after = page[-1].chunk.id if page else ""
         live = [held for held in page if held.live]
         visible.update(held.chunk.document_id for held in live)
-        async for one in _evidence(workspace, [held for held in live if held.folded]):
+        async for one in _evidence(workspace, live, said):
             yield one
         for held in live:
             if idle and not held.folded and held.extraction:
@@ -74,16 +119,21 @@ async def _chunks(workspace: Workspace, *, idle: bool) -> AsyncIterator[Differen
         yield Difference("graph", what, "nothing")
 
 
-async def _evidence(workspace: Workspace, page: Sequence[HeldChunk]) -> AsyncIterator[Difference]:
+async def _evidence(
+    workspace: Workspace, page: Sequence[HeldChunk], said: _Said
+) -> AsyncIterator[Difference]:
     mentions, assertions = await workspace.archive.evidence([held.chunk.id for held in page])
     stored: defaultdict[str, list[object]] = defaultdict(list)
     for mention in mentions:
+        said.count(mention)
         stored[mention.chunk_id].append((mention.row, mention.alias_keys))
     for assertion in assertions:
         stored[assertion.chunk_id].append(assertion.row)
     names = {key for held in page if held.extraction for key in name_keys(held.extraction)}
     places = Places(await workspace.archive.placements_of(sorted(names)))
     for held in page:
+        if not held.folded:
+            continue
         if held.extraction is None:
             yield _refold(held, "is visible without having been read")
             continue

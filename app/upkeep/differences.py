@@ -6,13 +6,14 @@ from typing import Literal, NamedTuple
 
 Area = Literal["graph", "vectors", "blobs", "queue"]
 Action = Literal[
-    "refold", "recount", "totals", "reindex", "erase", "curate", "delete blob", "reopen",
-    "drop steps", "give job", "send", "nothing",
+    "refold", "recount", "recount name", "totals", "reindex", "erase", "curate", "delete blob",
+    "reopen", "drop steps", "give job", "send", "nothing",
 ]  # fmt: skip
 
 DOES: dict[Action, str] = {
     "refold": "its evidence is made anew from what it says",
     "recount": "it is counted anew from its evidence",
+    "recount name": "it is counted anew from mentions, and decided anew if that changes it",
     "totals": "they are counted anew",
     "reindex": "its vector is made anew by a worker",
     "erase": "it is deleted",

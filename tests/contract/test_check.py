@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, replace
@@ -160,6 +161,20 @@ GRAPH = {
         "-[:NAMES {count: 1}]->(e)",
         ("aliases",),
     ),
+    "a name that counts twice": (
+        "update names set mentions = mentions * 2 where workspace = :w and key = 'paris'",
+        "MATCH (n:Name {workspace: $w, key: 'paris'}) SET n.mentions = n.mentions * 2",
+        ("the name paris is not what mentions say",),
+    ),
+    "a name that nobody uses": (
+        "insert into names (workspace, key, tally, mentions, facts, revision) values"
+        ' (:w, \'lutetia\', \'{"forms":{"Lutetia":1},"kinds":{},"scopes":{},"aliases":{}}\','
+        " 1, 'x', 1)",
+        "CREATE (:Name {workspace: $w, key: 'lutetia', name: 'Lutetia', mentions: 1, facts: 'x',"
+        ' tally: \'{"forms":{"Lutetia":1},"kinds":{},"scopes":{},"aliases":{}}\','
+        " revision: 1, settled: 0, blocks: [], open: true})",
+        ("the name lutetia is not what mentions say",),
+    ),
     "wrong totals": (
         "update totals set entities = entities + 3 where workspace = :w",
         "MATCH (t:Total {workspace: $w}) SET t.entities = 99",
@@ -270,3 +285,30 @@ async def test_a_step_that_no_worker_takes_is_sent_again(site: Site) -> None:
     await site.repaired("waits, and no worker takes it")
     job = await site.services.journal.jobs(site.name, document_id="radium")
     assert (job[0].plan, job[0].state) == (Plan.INGEST, State.DONE)
+
+
+async def test_repairs_beside_work_change_nothing_that_is_sound(site: Site) -> None:
+    """Whatever a look takes for damage while workers write, mending it does no harm."""
+    undisturbed = Site(site.rig, make.name(), site.backend, site.run)
+    texts = {f"d{n}": f"{CURIE} Person {n} met Marie Curie in Paris in 19{n:02}." for n in range(6)}
+    for one in (undisturbed, site):
+        for id, text in texts.items():
+            await one.rig.submit(text, id, workspace=one.name)
+        if one is undisturbed:
+            await one.rig.submit(CURIE, "curie", workspace=one.name)
+            await one.rig.submit(PARIS, "paris", workspace=one.name)
+            await one.rig.drain()
+    await site.rig.delete("d3", site.name)
+    await undisturbed.rig.delete("d3", undisturbed.name)
+
+    async def mend() -> None:
+        while not worker.done():
+            found = await check(site.services, site.space, wait=0)
+            await repair(site.services, site.space, found)
+
+    worker = asyncio.create_task(site.rig.drain())
+    await mend()
+    await worker
+    await site.rig.drain()
+    assert await site.check() == []
+    assert list(difference(await undisturbed.lines(), await site.lines())) == []

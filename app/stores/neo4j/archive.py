@@ -14,10 +14,12 @@ from app.holdings import (
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldName,
     HeldPlacement,
     HeldRelation,
     Progress,
 )
+from app.stores.counts import name_tally_of
 from app.stores.neo4j.database import Row
 from app.stores.neo4j.repairs import Neo4jRepairs, assertion_of, mention_of
 from app.stores.neo4j.rows import chunk_of
@@ -61,6 +63,17 @@ class Neo4jArchive(Neo4jRepairs):
             )
             for row in rows
         ]  # fmt: skip
+
+    async def names(self, *, after: str = "", limit: int) -> list[HeldName]:
+        rows = await self._database.read(
+            """
+            MATCH (n:Name) WHERE n.workspace = $workspace AND n.key > $after
+            WITH n ORDER BY n.workspace, n.key LIMIT $limit
+            RETURN n.key AS key, n.tally AS tally, n.mentions AS mentions ORDER BY key
+            """,
+            workspace=self._workspace, after=after, limit=limit,
+        )  # fmt: skip
+        return [HeldName(row["key"], name_tally_of(row["tally"]), row["mentions"]) for row in rows]
 
     async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
         one, other, author = after.split("\t") if after else ("", "", "")

@@ -20,7 +20,7 @@ from app.folding import (
 from app.holdings import HeldAssertion, HeldMention, JobFault
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.jobs import close_job
-from app.stores.neo4j.placements import placements_of
+from app.stores.neo4j.placements import count_names, lock_names, placements_of
 from app.stores.neo4j.tallies import (
     lock_entities,
     lock_relations,
@@ -120,6 +120,45 @@ class Neo4jRepairs:
 
     async def recount(self, refs: Sequence[Ref]) -> None:
         await self._database.transaction(lambda tx: self._recount(tx, refs))
+
+    async def recount_names(self, keys: Sequence[str]) -> None:
+        async def work(tx: Transaction) -> None:
+            await lock_names(tx, self._workspace, keys)
+            rows = await tx.run(
+                """
+                MATCH (c:Chunk)-[m:MENTIONS]->()
+                WHERE c.workspace = $workspace AND c.id IS NOT NULL AND c.live
+                    AND any(name IN m.names WHERE name IN $keys)
+                RETURN m.surfaces AS surfaces
+                """,
+                workspace=self._workspace, keys=unique(keys),
+            )  # fmt: skip
+            surfaces = [
+                surface
+                for row in rows
+                for surface in surfaces_of(row["surfaces"])
+                if surface.key in set(keys)
+            ]
+            await tx.run(
+                """
+                UNWIND $keys AS key
+                MATCH (n:Name {workspace: $workspace, key: key})
+                SET n.tally = '{}', n.mentions = 0
+                """,
+                workspace=self._workspace, keys=unique(keys),
+            )  # fmt: skip
+            await count_names(tx, self._workspace, [], surfaces)
+            await tx.run(
+                """
+                UNWIND $keys AS key
+                MATCH (n:Name {workspace: $workspace, key: key})
+                WHERE n.mentions = 0 AND n.facts <> ''
+                SET n.facts = '', n.revision = n.revision + 1, n.open = true
+                """,
+                workspace=self._workspace, keys=unique(keys),
+            )  # fmt: skip
+
+        await self._database.transaction(work)
 
     async def recount_totals(self) -> None:
         counted = await self.counted()

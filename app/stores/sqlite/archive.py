@@ -14,10 +14,12 @@ from app.holdings import (
     HeldChunk,
     HeldEntity,
     HeldMention,
+    HeldName,
     HeldPlacement,
     HeldRelation,
     Progress,
 )
+from app.stores.counts import name_tally_of
 from app.stores.records import dump, extraction_of
 from app.stores.sqlite.repairs import SqliteRepairs, assertion_of, mention_of
 from app.stores.sqlite.rows import CHUNK, chunk_of, listed
@@ -46,6 +48,14 @@ class SqliteArchive(SqliteRepairs):
             )
             for row in rows
         ]  # fmt: skip
+
+    async def names(self, *, after: str = "", limit: int) -> list[HeldName]:
+        rows = await self._database.rows(
+            "select key, tally, mentions from names where workspace = :workspace and key > :after"
+            " order by key limit :limit",
+            self._page(after, limit),
+        )
+        return [HeldName(row["key"], name_tally_of(row["tally"]), row["mentions"]) for row in rows]
 
     async def rulings(self, *, after: str = "", limit: int) -> list[Ruling]:
         one, other, author = after.split("\t") if after else ("", "", "")

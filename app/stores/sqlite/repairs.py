@@ -24,7 +24,7 @@ from app.stores.counts import EntityCount, RelationCount
 from app.stores.records import dump, extraction_of, strength, thousandths, worker_lost
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.jobs import close_job
-from app.stores.sqlite.placements import placements_of
+from app.stores.sqlite.placements import count_names, placements_of
 from app.stores.sqlite.rows import EVIDENCE, TABLES, listed
 
 _LIVE = "exists (select 1 from chunks c where c.seq = m.chunk and c.live = 1)"
@@ -130,6 +130,29 @@ class SqliteRepairs:
 
     async def recount(self, refs: Sequence[Ref]) -> None:
         await self._database.write(lambda connection: self._recount(connection, refs))
+
+    async def recount_names(self, keys: Sequence[str]) -> None:
+        def work(connection: Connection) -> None:
+            bound = {"workspace": self._workspace, "keys": listed(keys)}
+            surfaces = [
+                surface
+                for row in connection.execute(_SURFACES, bound)
+                for surface in surfaces_of(row["surfaces"])
+                if surface.key in set(keys)
+            ]
+            connection.execute(
+                "update names set tally = '{}', mentions = 0 where workspace = :workspace"
+                " and key in (select value from json_each(:keys))",
+                bound,
+            )
+            count_names(connection, self._workspace, [], surfaces)
+            connection.execute(
+                "update names set facts = '', revision = revision + 1 where workspace = :workspace"
+                " and key in (select value from json_each(:keys)) and mentions = 0 and facts <> ''",
+                bound,
+            )
+
+        await self._database.write(work)
 
     async def recount_totals(self) -> None:
         def work(connection: Connection) -> None:
@@ -334,6 +357,12 @@ _COUNTED = """
         (select count(*) from chunks where workspace = :workspace and live = 1),
         (select count(*) from entities where workspace = :workspace and mentions > 0),
         (select count(*) from relations where workspace = :workspace and mentions > 0)
+"""
+_SURFACES = """
+    select m.surfaces from entities e cross join mentions m cross join chunks c
+    where e.workspace = :workspace and m.entity = e.seq and c.seq = m.chunk and c.live = 1
+        and exists (select 1 from json_each(m.surfaces) s cross join json_each(:keys) k
+            where json_extract(s.value, '$[0]') = k.value)
 """
 _FAULTS = """
     select 'stepless' as kind, j.id, j.document_id, j.plan from jobs j
