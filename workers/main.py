@@ -130,6 +130,7 @@ def _settings() -> Settings:
 
 
 async def _start(context: dict[str, Any]) -> None:
+    await arq_options(context["settings"])["on_startup"](context)
     settings = context["settings"]
     stack = context["stack"] = AsyncExitStack()
     services = await stack.enter_async_context(open_services(settings))

@@ -63,6 +63,7 @@ class ArqQueue:
                 job_deserializer=decode,
                 default_queue_name=QUEUE_NAME,
             )
+            await limit_waiting(pool)
         try:
             yield cls(pool)
         finally:
@@ -146,6 +147,18 @@ def redis_settings(url: str) -> RedisSettings:
         )
     except ValueError as error:
         raise Misconfigured("HELIOGRAPH_QUEUE_URL is no valid redis:// address.") from error
+
+
+async def on_startup(context: dict[str, Any]) -> None:
+    """Of arq's worker."""
+    await limit_waiting(context["redis"])
+
+
+async def limit_waiting(pool: ArqRedis) -> None:
+    """arq lets a call wait for ever: after a network that swallowed an answer, a worker would never
+    look for work again. The connections that are open already are replaced."""
+    pool.connection_pool.connection_kwargs["socket_timeout"] = CALL_SECONDS
+    await pool.connection_pool.disconnect()
 
 
 @contextmanager

@@ -12,7 +12,15 @@ from typing import Any
 
 from app.ports import Keyring, Services, Workspace
 from app.settings import Settings
-from app.stores.queue import QUEUE_NAME, ArqQueue, decode, embedded_valkey, encode, redis_settings
+from app.stores.queue import (
+    QUEUE_NAME,
+    ArqQueue,
+    decode,
+    embedded_valkey,
+    encode,
+    on_startup,
+    redis_settings,
+)
 from app.wiring.models import open_models
 from app.wiring.stores import open_blobs, open_graph, open_vectors
 
@@ -84,4 +92,5 @@ def arq_options(settings: Settings) -> dict[str, Any]:
         "redis_settings": redis_settings(settings.queue_url),
         "job_serializer": encode,
         "job_deserializer": decode,
+        "on_startup": on_startup,
     }

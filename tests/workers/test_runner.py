@@ -252,7 +252,8 @@ async def test_a_heartbeat_keeps_a_long_step(rig: Rig) -> None:
 async def _sweep_meanwhile(rig: Rig) -> None:
     for _ in range(8):
         await asyncio.sleep(0.1)
-        assert not await rig.services.journal.overdue(limit=10, lease=30), "the lease ran out under the step"
+        overdue = await rig.services.journal.overdue(limit=10, lease=30)
+        assert not overdue, "the lease ran out under the step"
 
 
 async def test_an_unreadable_reply_everywhere_still_ends_in_a_warning(rig: Rig) -> None:

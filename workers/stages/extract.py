@@ -8,18 +8,23 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 from app.domain import Chunk, Extraction, Step, Usage
-from app.errors import BadModelOutput, Invalid
+from app.errors import AppError, BadModelOutput, Invalid
 from app.ports import Models, Workspace
 from app.subjects import about, naming_title, title_of
 from app.together import outcomes
 from workers.shards import shards
 
 log = logging.getLogger("heliograph.extract")
+
+HOLD_SECONDS = 300.0
+HOLD_PAUSE = 1.0
 
 
 async def unread(workspace: Workspace, step: Step) -> list[list[str]]:
@@ -41,8 +46,9 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         # A call under way is paid for, whatever becomes of its neighbours: all end first.
         _, failure = await outcomes(reader.read(chunks) for chunks in groups.values())
     finally:
+        charge = workspace.documents.charge
         await asyncio.shield(
-            workspace.documents.charge(step.document_id, reader.usage, reader.warnings)
+            _through(lambda: charge(step.document_id, reader.usage, reader.warnings))
         )
     if failure is not None:
         raise failure
@@ -84,4 +90,18 @@ class _Reader:
 
 async def _store(workspace: Workspace, chunks: Sequence[Chunk], extraction: Extraction) -> None:
     for chunk in chunks:
-        await workspace.graph.put_extraction(chunk.id, extraction)
+        await _through(partial(workspace.graph.put_extraction, chunk.id, extraction))
+
+
+async def _through(write: Callable[[], Awaitable[None]]) -> None:
+    """What a model answered is paid for: it is held until a store that is away, or whose disk is
+    full, takes it. Another worker that claims the step meanwhile ends this."""
+    until = time.monotonic() + HOLD_SECONDS
+    while True:
+        try:
+            return await write()
+        except AppError as away:
+            if not away.transient or time.monotonic() > until:
+                raise
+            log.warning("extraction.held code=%s", away.code)
+        await asyncio.sleep(HOLD_PAUSE)

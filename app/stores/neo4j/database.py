@@ -33,6 +33,9 @@ log = logging.getLogger("heliograph.neo4j")
 
 SCHEMA_VERSION = 2  # number of the newest file in migrations/neo4j
 TIMEOUT = 60.0  # seconds that a transaction may take on the server
+# ... and without a word to us. A network may swallow an answer, or forget a connection: nothing is
+# heard then for as long as the driver waits, which is minutes.
+ANSWER_SECONDS = 45.0
 RETRY_SECONDS = 30.0  # how long the driver repeats a transaction after transient errors
 VANISHED = "Neo.ClientError.Statement.EntityNotFound"
 TRIES = 8  # of a transaction that met with another one
@@ -101,7 +104,10 @@ class Database:
         with _translated():
             for attempt in range(1, TRIES + 1):
                 try:
-                    async with self._driver.session(database=self._name) as session:
+                    async with (
+                        asyncio.timeout(ANSWER_SECONDS),
+                        self._driver.session(database=self._name) as session,
+                    ):
                         return await session.execute_write(run)
                 except Again as met:
                     await _again(attempt, met)
@@ -121,10 +127,11 @@ class Database:
         with _translated():
             for attempt in range(1, TRIES + 1):
                 try:
-                    return await self._driver.execute_query(
-                        Query(query, timeout=TIMEOUT), parameters,
-                        routing_=routing, database_=self._name, result_transformer_=_data,
-                    )  # fmt: skip
+                    async with asyncio.timeout(ANSWER_SECONDS):
+                        return await self._driver.execute_query(
+                            Query(query, timeout=TIMEOUT), parameters,
+                            routing_=routing, database_=self._name, result_transformer_=_data,
+                        )  # fmt: skip
                 except ClientError as error:
                     await _again_if_vanished(error, attempt)
         raise AssertionError("the last try returns or raises")
