@@ -25,10 +25,10 @@ class Away:
     def __getattr__(self, name: str) -> Any:
         return self._guarded if name == self._method else getattr(self._inner, name)
 
-    async def _guarded(self, *args: Any) -> None:
+    async def _guarded(self, *args: Any, **named: Any) -> None:
         if self._failures:
             raise self._failures.pop()
-        await getattr(self._inner, self._method)(*args)
+        await getattr(self._inner, self._method)(*args, **named)
 
 
 @pytest.mark.parametrize(("part", "method"), [("graph", "put_extraction"), ("documents", "charge")])
@@ -60,7 +60,7 @@ async def test_what_was_cancelled_is_not_held_any_more(
     workspace = rig.services.workspace
 
     class Never(Away):
-        async def _guarded(self, *args: Any) -> None:
+        async def _guarded(self, *args: Any, **named: Any) -> None:
             job = (await rig.workspace().documents.get("d")).job
             await rig.services.journal.close("default", job.id, State.CANCELLED)
             raise Unavailable("Away.")
