@@ -30,6 +30,7 @@ from tests.servers import Missing
 
 # Steps after which a service is not as others expect it.
 OWN = {"start", "restart", "proc", "redis", "fault", "clock", "key", "jwt", "find_files", "touch"}
+ON_WIRES = {"request_bytes_max", "round_trips_max"}  # an embedded store has none
 OWN_CHECKS = {
     "files_outside", "file_exists", "no_outgoing_to", "dump_lacks", "start", "started",
     "fingerprint_equals", "request_bytes_max", "round_trips_max",
@@ -51,7 +52,8 @@ def stacks_of(case: Case, wanted: str) -> list[str]:
     """Where a case runs when `wanted` is the stack to use."""
     if wanted == SERVERS or needs_servers(case):
         return [SERVERS]
-    return [EMBEDDED, SERVERS] if case.area == "stores" else [EMBEDDED]
+    wires = any(ON_WIRES & set(told) for told in case.checks)
+    return [EMBEDDED, SERVERS] if wires or case.area == "stores" else [EMBEDDED]
 
 
 def needs_servers(case: Case) -> bool:
@@ -63,7 +65,7 @@ def needs_servers(case: Case) -> bool:
             return True
         if op == "fault" and STORES.get(str(one.get("store"))) not in ("model", None):
             return True
-    return any({"request_bytes_max", "round_trips_max"} & set(told) for told in case.checks)
+    return False
 
 
 def needs_own(case: Case) -> bool:

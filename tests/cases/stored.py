@@ -176,15 +176,16 @@ def files_outside(run: Run, told: Told, value: Any) -> str:
     if isinstance(value, str) and value in run.files:  # found by `find_files`
         found = [path for path in run.files[value] if not path.startswith(str(run.service.data))]
     else:
-        found = [str(path) for path in _beside(run)]
+        found = [str(path) for path in _beside(run, farther=bool(names))]
     wrong = [path for path in found if not names or value in run.files or any(
         name in path for name in names
     )]  # fmt: skip
     return at_most(f"files outside the data folder {wrong[:3]}", len(wrong), allowed)
 
 
-def _beside(run: Run) -> Iterator[Path]:
-    """In the folder of the service and, if new, in folders above it and where it was started."""
+def _beside(run: Run, *, farther: bool) -> Iterator[Path]:
+    """In the folder of the service and right above; with names to look for also where it was
+    started and among all temporary files, which others make as well."""
     folder = run.service.folder
     theirs = [run.service.data, folder / "qdrant"]
     for path in folder.rglob("*"):
@@ -192,7 +193,7 @@ def _beside(run: Run) -> Iterator[Path]:
         known = str(path) in run.touched or any(path.match(mine) for mine in MINE)
         if path.is_file() and not inside and not known:
             yield path
-    for above in (folder.parent, folder.parent.parent, Path.cwd()):
+    for above in (folder.parent, *((folder.parent.parent, Path.cwd()) if farther else ())):
         for path in above.iterdir():
             if path.is_file() and path.stat().st_mtime > run.began and not path.match("*.log"):
                 yield path

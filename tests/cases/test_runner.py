@@ -85,6 +85,9 @@ RIGHT: list[dict[str, Any]] = [
     {"trap_hits": 0},
     {"started": True},
     {"dump_lacks": ["Grace Hopper"]},
+    {"round_trips_max": {"store": "model", "max": 5}, "for": "q1"},
+    {"round_trips_max": {"store": "graph", "max": 0}, "for": "q1"},
+    {"request_bytes_max": {"store": "model", "max": 100_000}},
     {"alive": True},
     {"fingerprint_equals": "undisturbed"},
     {"fingerprint_equals": "only d1"},
@@ -134,7 +137,8 @@ WRONG: list[dict[str, Any]] = [
     {"fingerprint_equals": "the moon"},
     {"resumed_within_s": 0},
     {"no_call_before_s": 100},
-    {"round_trips_max": {"store": "graph", "max": 1}},
+    {"round_trips_max": {"store": "model", "max": 0}, "for": "q1"},
+    {"request_bytes_max": {"store": "model", "max": 10}},
     {"calls": "extract"},
     {"no_such_check": True},
 ]
@@ -164,7 +168,7 @@ def test_every_check_was_tried() -> None:
     from tests.cases.checks import CHECKS
 
     rare = {
-        "start", "header", "relation_count", "calls_after_retry_max", "request_bytes_max",
+        "start", "header", "relation_count", "calls_after_retry_max",
     }  # fmt: skip
     tried = {key for told in (*RIGHT, *WRONG) for key in told}
     assert set(CHECKS) - rare <= tried
@@ -370,6 +374,8 @@ def test_cases_go_where_they_can_be_carried_out() -> None:
 
     assert stacks_of(of(UPLOAD), "embedded") == ["embedded"]
     assert stacks_of(of(UPLOAD), "neo4j") == ["neo4j"]
+    wire = [{"round_trips_max": {"store": "graph", "max": 6}}]
+    assert stacks_of(of(UPLOAD, check=wire), "embedded") == ["embedded", "neo4j"]
     assert stacks_of(of(UPLOAD, area="stores"), "embedded") == ["embedded", "neo4j"]
     assert needs_servers(of({"op": "fault", "store": "vector", "delay_s": 1}))
     assert not needs_servers(of({"op": "fault", "store": "model", "delay_s": 1}))
