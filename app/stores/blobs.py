@@ -148,4 +148,4 @@ def _errors() -> Iterator[None]:
     except (PermissionDeniedError, UnauthenticatedError) as error:
         raise Unavailable("The blob store refused our credentials.") from error
     except (BaseError, OSError) as error:
-        raise Unavailable(f"The blob store failed: {_first_line(error)}") from error
+        raise Unavailable(f"The blob store failed: {_first_line(error)}", blameless=True) from error

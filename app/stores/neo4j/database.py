@@ -204,7 +204,7 @@ def _translated() -> Iterator[None]:
             raise Misconfigured("Neo4j has no database of the configured name.") from error
         if isinstance(error, ClientError) and error.code not in ENDED:
             raise  # a statement of ours is wrong: a bug, not an outage
-        raise Unavailable(f"Neo4j is not available: {_brief(error)}") from error
+        raise Unavailable(f"Neo4j is not available: {_brief(error)}", blameless=True) from error
 
 
 def _brief(error: Exception) -> str:

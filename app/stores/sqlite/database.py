@@ -180,4 +180,4 @@ def _translated() -> Iterator[None]:
         reason = None if code is None else _REASONS.get(code & 0xFF)
         if reason is None:
             raise
-        raise Unavailable(reason[0], code=reason[1]) from error
+        raise Unavailable(reason[0], code=reason[1], blameless=True) from error
