@@ -117,13 +117,13 @@ def install(cli: typer.Typer, run: Run) -> None:
 async def _check(workspace: str, *, mend: bool) -> int:
     remaining = 0
     async with _services() as services:
-        for name in await _names(services, workspace):
+        for place, name in enumerate(await _names(services, workspace)):
             space = services.workspace(name)
-            found = await check(services, space)
+            found = await check(services, space, blobs=not place)  # files belong to all of them
             for one in found:
                 typer.echo(f"{name}: {one}")
             if found and mend:
-                found = await repaired(services, space, found)
+                found = await repaired(services, space, found, blobs=not place)
                 for one in found:
                     typer.echo(f"{name}: remains: {one}")
             remaining += len(found)

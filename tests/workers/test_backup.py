@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
+import subprocess
+import sys
 import tarfile
 from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import IO, Any
@@ -33,6 +37,14 @@ CURIE = (
 )
 PARIS = "Paris is the capital of France. Marie Curie taught at the University of Paris."
 RADIUM = "Radium is a chemical element. Marie Curie isolated radium in Paris in 1910."
+
+
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Rig]:
+    async with embedded_queue(settings) as wired, open_services(wired) as services:
+        queue, extractor = RecordingQueue(), CountingExtractor(services.models.extractor)
+        models = replace(services.models, extractor=extractor)
+        yield Rig(replace(services, queue=queue, models=models), queue, extractor)
 
 
 async def archived(services: Services, name: str, *, packed: bool = False) -> IO[bytes]:
@@ -216,6 +228,62 @@ async def test_what_an_error_leaves_half_made_is_taken_back(rig: Rig) -> None:
     await assert_equal(rig.services, "default", rig.services, "copy")
 
 
+DYING = """
+import asyncio, os, sys
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from pathlib import Path
+from app.domain import Kind
+from app.settings import Settings
+from app.upkeep.restore import restore
+from app.wiring import embedded_queue, open_services
+
+class Dying:
+    def __init__(self, inner):
+        self.inner = inner
+    def __getattr__(self, name):
+        return getattr(self.inner, name)
+    async def upsert(self, points):
+        if any(point.ref.kind is Kind.ENTITY for point in points):
+            os._exit(9)
+        await self.inner.upsert(points)
+
+async def main(folder, archive):
+    settings = Settings(_env_file=None, data_dir=folder)
+    async with embedded_queue(settings) as wired, open_services(wired) as services:
+        def workspace(name):
+            space = services.workspace(name)
+            return replace(space, vectors=Dying(space.vectors))
+        with archive.open("rb") as file:
+            await restore(replace(services, workspace=workspace), "copy", file)
+
+asyncio.run(main(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+async def test_a_worker_ends_the_restore_of_a_process_that_died(tmp_path: Path) -> None:
+    settings = Settings(_env_file=None, data_dir=tmp_path / "data")
+    archive = tmp_path / "archive.tar"
+    async with opened(settings) as rig:
+        await fill(rig)
+        archive.write_bytes((await archived(rig.services, "default")).read())
+    died = await asyncio.to_thread(
+        subprocess.run,
+        [sys.executable, "-c", DYING, str(settings.data_dir), str(archive)],
+        cwd=Path(__file__).parent.parent.parent,
+        check=False,
+    )
+    assert died.returncode == 9
+    async with opened(settings) as rig:
+        database: Any = rig.services.dependencies["graph"]
+        await database.write(  # the lease has run out
+            lambda connection: connection.execute("update steps set ready_at = 0, overdue_at = 0")
+        )
+        await rig.sweep()
+        await assert_equal(rig.services, "default", rig.services, "copy")
+        assert not rig.extractor.calls
+
+
 # --- between stores ------------------------------------------------------------------------------
 
 
@@ -235,10 +303,8 @@ async def remote(tmp_path: Path, neo4j: Server, qdrant: str) -> AsyncIterator[Ri
         _env_file=None, data_dir=tmp_path / "remote", graph_url=neo4j.url, graph_user=neo4j.user,
         graph_password=neo4j.password, vector_url=qdrant,
     )  # fmt: skip
-    async with embedded_queue(settings) as wired, open_services(wired) as services:
-        queue, extractor = RecordingQueue(), CountingExtractor(services.models.extractor)
-        models = replace(services.models, extractor=extractor)
-        yield Rig(replace(services, queue=queue, models=models), queue, extractor)
+    async with opened(settings) as rig:
+        yield rig
 
 
 @pytest.mark.server
