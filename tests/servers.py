@@ -17,6 +17,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -86,17 +87,36 @@ class Daemon:
 
     def start(self) -> None:
         """Returns when it answers."""
-        with self._log.open("ab") as output:
-            self._process = subprocess.Popen(
-                self._command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT,
-                start_new_session=True, env=self._env,
-            )  # fmt: skip
+        started = threading.Event()
+        threading.Thread(target=self._run, args=(started,), daemon=True).start()
+        started.wait()
         until = time.monotonic() + self._patience
         while not self._ready():
-            if self._process.poll() is not None or time.monotonic() > until:
-                tail = self._told.read_text(errors="replace")[-2000:] if self._told.exists() else ""
-                raise RuntimeError(f"{self._command!r} did not come up:\n{tail}")
+            if not self.running or time.monotonic() > until:
+                raise RuntimeError(f"{self._command!r} did not come up:\n{self.told()}")
             time.sleep(0.1)
+
+    def _run(self, started: threading.Event) -> None:
+        """In a thread that lives as long as the process: "parent" in setpriv means the thread."""
+        try:
+            with self._log.open("ab") as output:
+                self._process = subprocess.Popen(
+                    self._command, stdin=subprocess.DEVNULL, stdout=output,
+                    stderr=subprocess.STDOUT, start_new_session=True, env=self._env,
+                )  # fmt: skip
+        finally:
+            started.set()
+        self._process.wait()
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def told(self, lines: int = 15) -> str:
+        """The last that it logged."""
+        if not self._told.exists():
+            return ""
+        return "\n".join(self._told.read_text(errors="replace").splitlines()[-lines:])
 
     def end(self, sign: signal.Signals = signal.SIGKILL) -> None:
         if self._process is not None:

@@ -77,8 +77,10 @@ class Servers:
 
     def wipe(self) -> None:
         """As after the first start, whatever the last schedule left."""
-        for one in self.proxies.values():
+        for name, one in self.proxies.items():
             one.set(Mode.PASS)
+            if not self.daemon(name).running:
+                self.daemon(name).start()
         self.cypher("MATCH (n) WHERE NOT n:Migration DETACH DELETE n")
         self.empty_redis()
         found = httpx.get(f"{self.qdrant_url}/collections").json()["result"]["collections"]
@@ -134,3 +136,7 @@ class Distributed(Stack):
             if name not in names:
                 self.add(name, name.partition("-")[0], {})
         self.servers.wipe()
+
+    def tail(self, lines: int = 25) -> str:
+        logs = [f"--- {name}\n{self.servers.daemon(name).told()}" for name in ("qdrant", "neo4j")]
+        return "\n".join((super().tail(lines), *logs))
