@@ -22,6 +22,7 @@ from app.folding import document_scope
 from app.ports import Services
 from app.settings import Settings
 from app.upkeep.backup import backup
+from app.upkeep.check import check
 from app.upkeep.container import compressed
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
@@ -147,6 +148,31 @@ async def test_a_document_on_its_way_is_queued_and_one_that_failed_stays_so(rig:
     assert (copied.status, copied.job.error) == (Status.FAILED, failed.job.error)
     await rig.drain()
     assert (await rig.workspace("copy").documents.get("waiting")).status is Status.READY
+
+
+async def test_a_backup_amid_changes_is_of_whole_documents(rig: Rig) -> None:
+    """Each as it was at one moment: replaced and deleted while the archive is written."""
+    for n in range(6):
+        await rig.submit(f"{CURIE} Person {n} met Marie Curie in Paris.", f"d{n}")
+    await rig.drain()
+    pieces, changes = [], iter(range(6))
+    stream = backup(rig.workspace(), rig.services.models.embedder, now=1.0)
+    async for piece in stream:
+        pieces.append(piece)
+        if b"documents/" in piece[:100] and (n := next(changes, None)) is not None:
+            if n % 2:
+                await rig.delete(f"d{n}")
+            else:
+                await rig.submit(f"{RADIUM} Somebody else was {n}.", f"d{n}")
+            await rig.drain()
+    done = await restore(rig.services, "copy", io.BytesIO(b"".join(pieces)))
+    await rig.drain()
+    copied = await rig.workspace("copy").documents.page()
+    assert [one.id for one in copied] == ["d0", "d2", "d4"]
+    assert {one.status for one in copied} == {Status.READY}
+    assert done.documents == 3
+    assert await check(rig.services, rig.workspace("copy"), wait=0) == []
+    await assert_equal(rig.services, "default", rig.services, "copy")
 
 
 async def test_gzip_is_seen(rig: Rig) -> None:
