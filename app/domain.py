@@ -58,11 +58,13 @@ class Plan(StrEnum):
 
     INGEST = "ingest"
     DELETE = "delete"
+    WITHDRAW = "withdraw"  # of what an ingest that was cancelled or failed has left visible
     CURATE = "curate"  # of the workspace: it has no document
 
 
 FIRST_STAGE: Mapping[Plan, str] = {
-    Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.CURATE: "resolve",
+    Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.WITHDRAW: "withdraw",
+    Plan.CURATE: "resolve",
 }  # fmt: skip
 
 
@@ -207,7 +209,7 @@ class Document:
     usage: Usage = Usage()
     created_at: float = 0.0
     updated_at: float = 0.0
-    superseded: Revision | None = None  # only in what `Documents.submit` returns
+    superseded: tuple[Revision, ...] = ()  # only in what `Documents.submit` returns
 
     @property
     def revision(self) -> Revision:
@@ -257,6 +259,16 @@ class Opened:
     step: Step | None = None
     send: tuple[Ticket, ...] = ()
     job_done: bool = False
+
+
+def withdrawal_id(job_id: str) -> str:
+    """Of the job that takes back what this one left visible, if it ended with something left."""
+    return derive_id("", "withdraw", job_id).replace("-", "")
+
+
+def withdrawal_of(job_id: str) -> Ticket:
+    """Its first step, for the queue: where there is none, nobody can claim it."""
+    return Ticket(f"{withdrawal_id(job_id)}.{FIRST_STAGE[Plan.WITHDRAW]}.0", 0)
 
 
 # --- what a chunk says ---------------------------------------------------------------------------

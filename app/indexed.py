@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from app.domain import Chunk, Document, Entity, Relation
+from app.domain import Chunk, Document, Entity, Plan, Relation
 from app.subjects import title_of
 
 
 def document_title(document: Document) -> str:
-    return title_of(document.coming.name, document.coming.title)
+    """Of the coming revision only while it is on its way: one that failed or was cancelled has
+    changed nothing."""
+    on_its_way = document.job.plan is Plan.INGEST and not document.job.state.final
+    revision = document.coming if on_its_way else document.revision
+    return title_of(revision.name, revision.title)
 
 
 def chunk_text(title: str, chunk: Chunk) -> str:

@@ -85,7 +85,8 @@ class Documents(Protocol):
         document's `job.id` then differs from `job.id`. After a job that failed, was cancelled or
         deletes, it is always a new job. The same `job.id` again changes nothing, even when other
         jobs came after it; `Conflict` if its document is gone by now. The document returned names
-        the coming revision that it pushed aside (`superseded`)."""
+        the coming revision that it pushed aside (`superseded`); after a deletion that did not end
+        also the visible one, which is visible no longer."""
         ...
 
     async def reopen(self, document_id: str, job: Job) -> Document:
@@ -118,7 +119,8 @@ class Documents(Protocol):
         ...
 
     async def parsed(self, document_id: str, job_id: str, *, text: str, title: str) -> None:
-        """Record the parsed text (blob key) and title of the pending revision; clears warnings."""
+        """Record the parsed text (blob key) and title of the pending revision; clears warnings,
+        which are kept aside where a revision is visible."""
         ...
 
     async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
@@ -126,9 +128,15 @@ class Documents(Protocol):
         ...
 
     async def publish(self, document_id: str, job_id: str) -> None:
-        """Pending becomes live, version + 1; no-op without a pending revision. One that was never
+        """Pending becomes live, version + 1, and the job's chunks are those of the visible
+        revision; without a pending one, only that they are as the job put them. One that was never
         published but whose chunks can be seen, since a newer one came in between, counts as a
         version too: as with any replacement, it has left evidence that only it supported."""
+        ...
+
+    async def restore(self, document_id: str, job_id: str) -> None:
+        """Undo what the coming revision changed of published chunks, and of warnings. Chunks whose
+        evidence is to be counted again are then `unfolded` ones of the job."""
         ...
 
     async def remove(self, document_id: str, job_id: str) -> None:
@@ -240,9 +248,9 @@ class GraphWriter(Protocol):
         """Stored extractions of any chunk of the workspace by extraction key; failed ones never."""
         ...
 
-    async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
-        """No-op once the chunk is gone, and where one is stored already, unless that one failed and
-        this one did not."""
+    async def put_extraction(self, chunk_id: str, extraction: Extraction, *, key: str = "") -> None:
+        """No-op once the chunk is gone or, with `key`, has another extraction key, and where one is
+        stored already, unless that one failed and this one did not."""
         ...
 
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
@@ -257,12 +265,15 @@ class GraphWriter(Protocol):
 
     async def retired(self, document_id: str, job_id: str) -> list[str]:
         """Folded chunks that the document's coming revision does not have; all of them when the job
-        deletes the document. Nothing for a job that is not the document's latest."""
+        deletes the document, those that were never published when it withdraws. Nothing for a job
+        that is not the document's latest."""
         ...
 
     async def retract(self, document_id: str, ids: Sequence[str]) -> None:
         """Take back the evidence of folded chunks, exactly. Those that the document's latest job
         put are left alone, unless it deletes, so that a late worker of an earlier job does no harm.
+        A withdrawal takes what was never published; it leaves no tombstones but put chunks, with
+        what they say, whose points are to be forgotten all the same.
         What loses evidence has `covered` 0 then: its profile is to be made from scratch."""
         ...
 
@@ -567,8 +578,11 @@ class Journal(Protocol):
         self, workspace: str, job_id: str, state: State, error: Failure | None = None
     ) -> bool:
         """End a job (failed, cancelled) and drop its steps; False if it had ended already or is
-        unknown. The status becomes failed; a cancelled job without an error gets one with the code
-        `cancelled`. The error's stage is the job's where it names none."""
+        unknown. Where an ingest has left chunks visible that were never published, or changed
+        published ones, this opens the document's next job in the same transaction: a withdrawal
+        (`app.domain.withdrawal_of`), which shows the error, whatever comes of itself. The status
+        becomes failed; a cancelled job without an error gets one with the code `cancelled`. The
+        error's stage is the job's where it names none."""
         ...
 
     async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 
 from app.domain import FIRST_STAGE, Plan, Status, Step
@@ -17,6 +17,7 @@ from workers.stages import (
     remove,
     resolve,
     retract,
+    withdraw,
 )
 
 Shards = list[list[str]]
@@ -61,6 +62,13 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
         Stage("tidy", Status.DELETING, resolve.tidy, resolve.moved),
         Stage("remove", Status.DELETING, remove.run, remove.blobs, durable=True),
     ),
+    Plan.WITHDRAW: (
+        Stage("withdraw", Status.MERGING, withdraw.run),
+        Stage("resolve", Status.MERGING, resolve.run, resolve.due),
+        Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
+        Stage("reindex", Status.INDEXING, index.run, index.of_workspace),
+        Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
+    ),
     Plan.CURATE: (
         Stage("resolve", Status.MERGING, resolve.run),
         Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
@@ -70,6 +78,10 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
 }
 
 assert all(PLANS[plan][0].name == first for plan, first in FIRST_STAGE.items())
+
+
+# A withdrawal ends where the job ended that it cleans up after.
+ENDS: Mapping[Plan, Status] = {Plan.WITHDRAW: Status.FAILED}
 
 
 def stage(plan: Plan, name: str) -> Stage:

@@ -14,7 +14,7 @@ import random
 from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain import Failure, Opened, State, Step, Ticket
+from app.domain import Failure, Opened, State, Status, Step, Ticket, withdrawal_of
 from app.errors import AppError
 from app.ports import Services
 from workers import plans
@@ -111,7 +111,8 @@ async def _finish(services: Services, step: Step, terms: Terms, *, ahead: bool) 
             return await services.journal.finish(
                 step, next_stage=stage.name, next_status=stage.status, lease=terms.lease
             )
-    return await services.journal.finish(step, lease=terms.lease)
+    ends = plans.ENDS.get(step.plan, Status.READY)
+    return await services.journal.finish(step, next_status=ends, lease=terms.lease)
 
 
 async def _retry_or_fail(services: Services, step: Step, error: AppError, terms: Terms) -> None:
@@ -163,6 +164,8 @@ async def _fail(
         "failed" if closed else "overtaken",
         step.job_id, step.workspace, step.document_id, step.stage, code,
     )  # fmt: skip
+    if closed:
+        await _send(services, [withdrawal_of(step.job_id)])
 
 
 async def _send(services: Services, tickets: Sequence[Ticket], *, delay: float = 0.0) -> None:

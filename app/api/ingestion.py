@@ -20,6 +20,7 @@ from app.domain import (
     Status,
     Ticket,
     derive_id,
+    withdrawal_of,
 )
 from app.errors import AppError, Conflict, NotFound
 from app.originals import blobs_of, release, settle
@@ -73,8 +74,8 @@ async def _store(
     )  # fmt: skip
     document = await workspace.documents.submit(upload.id, revision, job)
     await settle(workspace, upload.source, upload.data)
-    if document.superseded is not None:
-        await release(workspace, blobs_of(document.superseded))
+    for revision in document.superseded:
+        await release(workspace, blobs_of(revision))
     new = document.job.id == job.id
     if job_id and not new and await _has_job(services, workspace, job_id):
         return Accepted(document, job_id, new=False)  # the same request at the same moment
@@ -108,10 +109,20 @@ async def reopen(
 
 
 async def cancel(services: Services, workspace: Workspace, job: Job) -> None:
-    """End a job; `Conflict` if it had ended already."""
+    """End a job; `Conflict` if it had ended already, or cleans up after one that has. What an
+    ingest has left visible is withdrawn behind that."""
+    if job.plan is Plan.WITHDRAW:
+        raise Conflict("This job has already ended.", code="job_ended")
+    if job.plan is Plan.DELETE and not job.state.final:
+        raise Conflict(
+            "A deletion cannot be stopped: part of it may have happened. Upload the document again "
+            "to keep it.",
+            code="deleting",
+        )
     failure = Failure("cancelled", "Cancelled by request.", job.stage, retryable=True)
     if not await services.journal.close(workspace.name, job.id, State.CANCELLED, failure):
         raise Conflict("This job has already ended.", code="job_ended")
+    await _tell(services, [withdrawal_of(job.id)])
 
 
 def new_job(workspace: str, document_id: str, plan: Plan, *, now: float, job_id: str = "") -> Job:
@@ -131,7 +142,10 @@ async def send(services: Services, job_ids: Sequence[str], plan: Plan) -> None:
     """Tell the queue. It is only a hint: what it does not take now, the sweep sends later."""
     if not job_ids:
         return
-    tickets = [Ticket(f"{job_id}.{FIRST_STAGE[plan]}.0", 0) for job_id in job_ids]
+    await _tell(services, [Ticket(f"{job_id}.{FIRST_STAGE[plan]}.0", 0) for job_id in job_ids])
+
+
+async def _tell(services: Services, tickets: Sequence[Ticket]) -> None:
     try:
         await services.queue.send(tickets)
     except AppError as error:

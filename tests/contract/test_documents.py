@@ -76,13 +76,13 @@ async def test_a_submission_names_the_coming_revision_that_it_pushed_aside(
     library: Library,
 ) -> None:
     one, two = make.revision("one"), make.revision("two")
-    assert (await library.documents.submit("d", one, make.job("d"))).superseded is None
+    assert (await library.documents.submit("d", one, make.job("d"))).superseded == ()
     seen = await library.documents.submit("d", two, make.job("d"))
-    assert seen.superseded == one
-    assert (await library.documents.submit("d", two, make.job("d"))).superseded is None
-    assert (await library.documents.get("d")).superseded is None
+    assert seen.superseded == (one,)
+    assert (await library.documents.submit("d", two, make.job("d"))).superseded == ()
+    assert (await library.documents.get("d")).superseded == ()
     await library.ingest("e", {"c1": ONE}, one)
-    assert (await library.documents.submit("e", two, make.job("e"))).superseded is None
+    assert (await library.documents.submit("e", two, make.job("e"))).superseded == ()
 
 
 async def test_the_same_revision_is_not_queued_again_while_its_job_runs(

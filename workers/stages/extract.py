@@ -40,11 +40,11 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         groups[key].append(chunk)
     known = await workspace.graph.extractions(list(groups))
     for key, extraction in known.items():
-        await _store(workspace, groups.pop(key), replace(extraction, usage=Usage()))
+        await _store(workspace, key, groups.pop(key), replace(extraction, usage=Usage()))
     reader = _Reader(workspace, models, title_of(*names), naming_title(*names))
     try:
         # A call under way is paid for, whatever becomes of its neighbours: all end first.
-        _, failure = await outcomes(reader.read(chunks) for chunks in groups.values())
+        _, failure = await outcomes(reader.read(*group) for group in groups.items())
     finally:
         charge = workspace.documents.charge
         await asyncio.shield(
@@ -69,14 +69,14 @@ class _Reader:
         self.warnings: list[str] = []
         self.dropped = 0
 
-    async def read(self, chunks: Sequence[Chunk]) -> None:
+    async def read(self, key: str, chunks: Sequence[Chunk]) -> None:
         first = chunks[0]
         try:
             extraction = await self._models.extractor.extract(
                 self._title, first.headings, first.text
             )
         except (BadModelOutput, Invalid) as error:
-            await _store(self._workspace, chunks, Extraction(error=error.detail))
+            await _store(self._workspace, key, chunks, Extraction(error=error.detail))
             self.warnings += [
                 f"chunk {chunk.position} ({chunk.id}) has no entities: {error.detail}"
                 for chunk in chunks
@@ -85,12 +85,14 @@ class _Reader:
         self.usage += extraction.usage
         self.dropped += extraction.dropped
         named = about(extraction, self._naming, first.headings, first.text)
-        await _store(self._workspace, chunks, named)
+        await _store(self._workspace, key, chunks, named)
 
 
-async def _store(workspace: Workspace, chunks: Sequence[Chunk], extraction: Extraction) -> None:
+async def _store(
+    workspace: Workspace, key: str, chunks: Sequence[Chunk], extraction: Extraction
+) -> None:
     for chunk in chunks:
-        await _through(partial(workspace.graph.put_extraction, chunk.id, extraction))
+        await _through(partial(workspace.graph.put_extraction, chunk.id, extraction, key=key))
 
 
 async def _through(write: Callable[[], Awaitable[None]]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from app.domain import Chunk, Extraction
 from app.stores.neo4j.database import Database, Row, Transaction
-from app.stores.neo4j.documents import part_of
+from app.stores.neo4j.documents import NOTHING_BEFORE, is_latest, part_of
 from app.stores.neo4j.folds import Change, apply, told_before, told_by
 from app.stores.neo4j.placements import insist
 from app.stores.neo4j.rows import chunk_of
@@ -31,7 +31,7 @@ class Neo4jChunks:
         rows.sort(key=lambda row: str(row["id"]))  # the order in which all take their locks
 
         async def work(tx: Transaction) -> None:
-            if not await self._is_latest(tx, document_id, job_id):
+            if not await is_latest(tx, self._workspace, document_id, job_id):
                 return
             # What this job put before and does not name now is another revision's: nobody's.
             await tx.run(
@@ -52,11 +52,19 @@ class Neo4jChunks:
                     c.indexed = false, c.failed = false
                 WITH d, c, row, c.indexed AND NOT c.gone AS indexed,
                     c.extraction IS NOT NULL AND NOT c.failed
-                    AND c.extraction_key = row.extraction_key AS read
+                    AND c.extraction_key = row.extraction_key AS read,
+                    c.published IS NOT NULL AND c.before_key IS NULL AND (c.failed
+                    OR c.position <> row.position OR c.extraction_key <> row.extraction_key
+                    OR coalesce(c.page_end, -1) <> coalesce(row.page_end, -1)) AS changed
+                FOREACH (_ IN CASE WHEN changed THEN [1] ELSE [] END |
+                    SET c.before_position = c.position, c.before_page_end = c.page_end,
+                        c.before_key = c.extraction_key, c.before_extraction = c.extraction,
+                        c.before_failed = c.failed)
                 SET c += row, c.document_id = $document, c.job_id = $job,
                     c.name = d.name + ' §' + toString(row.position + 1),
                     c.indexed = indexed, c.gone = false, c.failed = false,
-                    c.unindexed = CASE WHEN c.live AND NOT indexed THEN true END
+                    c.unindexed = CASE WHEN c.live AND NOT indexed
+                        OR NOT c.live AND c.unindexed IS NOT NULL THEN true END
                 FOREACH (_ IN CASE WHEN read THEN [] ELSE [1] END |
                     SET c.folded = false, c.extraction = null, c.reusable = null)
                 RETURN c.id IS NOT NULL AS there
@@ -68,7 +76,9 @@ class Neo4jChunks:
                 MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
                 WHERE c.workspace = $workspace AND c.document_id = $document
                     AND c.position IS NOT NULL
-                    AND c.job_id <> $job AND NOT c.live AND NOT c.gone
+                    AND c.job_id <> $job AND NOT c.live
+                SET c.gone = c.gone OR c.unindexed IS NOT NULL
+                WITH c WHERE NOT c.gone
                 DETACH DELETE c
                 """,
                 workspace=self._workspace, document=document_id, job=job_id,
@@ -131,17 +141,18 @@ class Neo4jChunks:
         )  # fmt: skip
         return {row["key"]: extraction_of(row["extraction"]) for row in rows}
 
-    async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
+    async def put_extraction(self, chunk_id: str, extraction: Extraction, *, key: str = "") -> None:
         # The first reading stands, unless it failed: what was folded stays what was stored.
         await self._database.write(
             """
             MATCH (c:Chunk {workspace: $workspace, id: $id}) SET c.locked = true
             WITH c WHERE NOT c.gone AND (c.extraction IS NULL OR (c.failed AND NOT $failed))
+                AND $key IN ['', c.extraction_key]
             SET c.extraction = $extraction, c.failed = $failed, c.folded = false,
                 c.reusable = CASE WHEN $failed THEN null ELSE c.extraction_key END
             """,
             workspace=self._workspace, id=chunk_id, failed=bool(extraction.error),
-            extraction=extraction_json(extraction),
+            extraction=extraction_json(extraction), key=key,
         )  # fmt: skip
 
     # --- evidence --------------------------------------------------------------------------------
@@ -149,10 +160,10 @@ class Neo4jChunks:
     async def fold(self, document_id: str, job_id: str, ids: Sequence[str]) -> None:
         async def work(tx: Transaction) -> None:
             await insist(tx, self._workspace)
+            if not await is_latest(tx, self._workspace, document_id, job_id):
+                return
             chunks = await tx.run(
                 """
-                MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
-                WITH d WHERE d.job_id = $job
                 UNWIND $ids AS id
                 MATCH (c:Chunk {workspace: $workspace, id: id})
                 SET c.locked = true
@@ -202,7 +213,8 @@ class Neo4jChunks:
             """
             MATCH (d:Document {workspace: $workspace, id: $document}) WHERE d.job_id = $job
             MATCH (j:Job {id: $job})
-            MATCH (d)-[:HAS_CHUNK]->(c) WHERE j.plan = 'delete' OR c.job_id <> $job
+            MATCH (d)-[:HAS_CHUNK]->(c) WHERE CASE j.plan WHEN 'delete' THEN true
+                WHEN 'withdraw' THEN c.published IS NULL ELSE c.job_id <> $job END
             RETURN c.id AS id ORDER BY c.position, id
             """,
             workspace=self._workspace, document=document_id, job=job_id,
@@ -220,8 +232,9 @@ class Neo4jChunks:
                 MATCH (c:Chunk {workspace: $workspace, id: id})
                 SET c.locked = true
                 WITH c, j WHERE c.document_id = $document AND c.live
-                    AND (j.plan = 'delete' OR c.job_id <> j.id)
-                RETURN c.id AS id
+                    AND CASE j.plan WHEN 'delete' THEN true
+                        WHEN 'withdraw' THEN c.published IS NULL ELSE c.job_id <> j.id END
+                RETURN c.id AS id, j.plan = 'withdraw' AS kept
                 """,
                 workspace=self._workspace, document=document_id, ids=sorted(set(ids)),
             )  # fmt: skip
@@ -235,7 +248,8 @@ class Neo4jChunks:
                 CALL () {
                     UNWIND $ids AS id
                     MATCH (c:Chunk {workspace: $workspace, id: id})<-[h:HAS_CHUNK]-()
-                    SET c.live = false, c.folded = false, c.gone = true, c.unindexed = true
+                    SET c.live = false, c.folded = false, c.gone = NOT $kept,
+                        c.unindexed = true, c.published = null, c += $nothing
                     DELETE h
                 }
                 MERGE (t:Total {workspace: $workspace, part: $part})
@@ -244,23 +258,11 @@ class Neo4jChunks:
                     t.relations = coalesce(t.relations, 0) + $relations
                 """,
                 workspace=self._workspace, part=part_of(document_id), ids=named,
+                kept=chunks[0]["kept"], nothing=NOTHING_BEFORE,
                 entities=change.entities, relations=change.relations,
             )  # fmt: skip
 
         await self._database.transaction(work)
-
-    # --- inside a transaction --------------------------------------------------------------------
-
-    async def _is_latest(self, tx: Transaction, document_id: str, job_id: str) -> bool:
-        rows = await tx.run(
-            """
-            MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
-            WITH d WHERE d.job_id = $job
-            RETURN d.id
-            """,
-            workspace=self._workspace, document=document_id, job=job_id,
-        )  # fmt: skip
-        return bool(rows)
 
 
 def _chunk_row(chunk: Chunk, key: str) -> Row:

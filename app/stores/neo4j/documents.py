@@ -23,6 +23,10 @@ from app.stores.neo4j.rows import document_of, seconds
 from app.stores.records import already_has, in_order, revision_json, revision_of, unique
 from app.stores.refusals import no_document, same_job, still_visible
 
+# What a coming revision changed of a published chunk, until it is published itself.
+NOTHING_BEFORE = {
+    f"before_{name}": None for name in ("position", "page_end", "key", "extraction", "failed")
+}
 PARTS = 16  # nodes over which a workspace's totals are spread
 _FIND: LiteralString = """
     UNWIND $ids AS id
@@ -30,6 +34,20 @@ _FIND: LiteralString = """
     MATCH (j:Job {id: d.job_id})
     RETURN id, properties(d) AS d, properties(j) AS j, COUNT { (d)-[:HAS_CHUNK]->() } AS chunks
     """
+
+
+async def is_latest(tx: Transaction, workspace: str, document_id: str, job_id: str) -> bool:
+    """The fence: whether the job still speaks for its document, which stays locked."""
+    rows = await tx.run(
+        """
+        MATCH (d:Document {workspace: $workspace, id: $document}) SET d.locked = true
+        WITH d WHERE d.job_id = $job
+        MATCH (j:Job {id: $job}) WHERE j.state IN ['queued', 'running']
+        RETURN d.id
+        """,
+        workspace=workspace, document=document_id, job=job_id,
+    )  # fmt: skip
+    return bool(rows)
 
 
 def part_of(document_id: str) -> int:
@@ -65,10 +83,15 @@ class Neo4jDocuments:
                     return known
             elif locked["repeated"]:
                 raise same_job(job.id)
+            doomed = known if known is not None and known.job.plan is Plan.DELETE else None
+            if doomed is not None:
+                await self._unpublish(tx, doomed)
             await self._put_pending(tx, document_id, revision, seconds(locked["now"]))
             await open_job(tx, self._workspace, replace(job, document_id=document_id))
             submitted = await self._must_find(tx, document_id)
-            return replace(submitted, superseded=known.pending if known else None)
+            pushed = [known.pending] if known else []
+            pushed += [doomed.live] if doomed else []
+            return replace(submitted, superseded=tuple(one for one in pushed if one is not None))
 
         return await self._database.transaction(work)
 
@@ -200,6 +223,8 @@ class Neo4jDocuments:
             await tx.run(
                 """
                 MATCH (d:Document {workspace: $workspace, id: $id})
+                SET d.warnings_before = CASE WHEN d.live IS NOT NULL
+                        THEN coalesce(d.warnings_before, d.warnings) END
                 SET d.pending = $pending, d.pending_text = $text, d.warnings = [],
                     d.updated_at = timestamp()
                 """,
@@ -228,6 +253,18 @@ class Neo4jDocuments:
 
     async def publish(self, document_id: str, job_id: str) -> None:
         async def work(tx: Transaction) -> None:
+            if not await is_latest(tx, self._workspace, document_id, job_id):
+                return
+            await tx.run(
+                """
+                MATCH (:Document {workspace: $workspace, id: $id})-[:HAS_CHUNK]->(c)
+                WITH c, c.job_id = $job AS published
+                WHERE published <> (c.published IS NOT NULL) OR c.before_key IS NOT NULL
+                WITH c, published ORDER BY c.id
+                SET c.published = CASE WHEN published THEN true END, c += $nothing
+                """,
+                workspace=self._workspace, id=document_id, job=job_id, nothing=NOTHING_BEFORE,
+            )  # fmt: skip
             if await self._pending(tx, document_id, job_id) is None:
                 return
             await tx.run(
@@ -244,7 +281,7 @@ class Neo4jDocuments:
                     + CASE WHEN d.live IS NULL THEN 1 ELSE 0 END
                 SET d.live = d.pending, d.live_source = d.pending_source,
                     d.live_text = d.pending_text, d.pending = null, d.pending_source = null,
-                    d.pending_text = null, d.updated_at = timestamp(),
+                    d.pending_text = null, d.warnings_before = null, d.updated_at = timestamp(),
                     d.version = d.version + CASE
                         WHEN d.version = 0 AND EXISTS {
                             MATCH (d)-[:HAS_CHUNK]->(c) WHERE c.job_id <> $job
@@ -256,18 +293,49 @@ class Neo4jDocuments:
 
         await self._database.transaction(work)
 
+    async def restore(self, document_id: str, job_id: str) -> None:
+        async def work(tx: Transaction) -> None:
+            if not await is_latest(tx, self._workspace, document_id, job_id):
+                return
+            # What is to be counted again belongs to the job that does it.
+            await tx.run(
+                """
+                MATCH (:Document {workspace: $workspace, id: $id})-[:HAS_CHUNK]->(c)
+                WHERE c.before_key IS NOT NULL
+                WITH c ORDER BY c.id
+                SET c.folded = c.folded AND c.extraction = c.before_extraction
+                SET c.folded = coalesce(c.folded, false), c.job_id = $job,
+                    c.position = c.before_position, c.page_end = c.before_page_end,
+                    c.extraction_key = c.before_key, c.extraction = c.before_extraction,
+                    c.failed = c.before_failed,
+                    c.reusable = CASE WHEN c.before_failed THEN null ELSE c.before_key END
+                SET c += $nothing
+                """,
+                workspace=self._workspace, id=document_id, job=job_id, nothing=NOTHING_BEFORE,
+            )  # fmt: skip
+            await tx.run(
+                """
+                MATCH (d:Document {workspace: $workspace, id: $id})
+                SET d.warnings = coalesce(d.warnings_before,
+                        CASE WHEN d.live IS NULL THEN [] ELSE d.warnings END),
+                    d.warnings_before = null
+                """,
+                workspace=self._workspace, id=document_id,
+            )  # fmt: skip
+
+        await self._database.transaction(work)
+
     async def remove(self, document_id: str, job_id: str) -> None:
         async def work(tx: Transaction) -> None:
+            if not await is_latest(tx, self._workspace, document_id, job_id):
+                return
             rows = await tx.run(
                 """
-                MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true
-                WITH d WHERE d.job_id = $job
+                MATCH (d:Document {workspace: $workspace, id: $id})
                 RETURN EXISTS { (d)-[:HAS_CHUNK]->() } AS visible
                 """,
-                workspace=self._workspace, id=document_id, job=job_id,
+                workspace=self._workspace, id=document_id,
             )  # fmt: skip
-            if not rows:
-                return
             if rows[0]["visible"]:
                 raise still_visible()
             await tx.run(
@@ -282,7 +350,9 @@ class Neo4jDocuments:
                 CALL () {
                     MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
                     WHERE c.workspace = $workspace AND c.document_id = $id
-                        AND c.position IS NOT NULL AND NOT c.gone
+                        AND c.position IS NOT NULL
+                    SET c.gone = c.gone OR c.unindexed IS NOT NULL
+                    WITH c WHERE NOT c.gone
                     DETACH DELETE c
                 }
                 CALL () {
@@ -353,21 +423,42 @@ class Neo4jDocuments:
             WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT 1
             MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $id
-                AND c.position IS NOT NULL AND c.job_id = j.id
+                AND c.position IS NOT NULL AND (c.job_id = j.id
+                    OR ($all AND c.published IS NOT NULL))
             SET c.job_id = $job
             """,
             workspace=self._workspace, id=known.id, job=job_id,
+            all=known.pending is None,  # nobody will put them again
+        )  # fmt: skip
+
+    async def _unpublish(self, tx: Transaction, known: Document) -> None:
+        """A deletion that an upload overtakes: what it has not reached yet is no version any more,
+        and goes with what the upload replaces."""
+        await tx.run(
+            """
+            MATCH (d:Document {workspace: $workspace, id: $id})
+            MERGE (t:Total {workspace: $workspace, part: $part})
+            SET t.documents = coalesce(t.documents, 0) - CASE WHEN d.live IS NULL THEN 0 ELSE 1 END
+            SET d.live = null, d.live_source = null, d.live_text = null, d.version = 0,
+                d.warnings = [], d.warnings_before = null
+            WITH d
+            CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) WHERE f.live DETACH DELETE f }
+            CALL (d) {
+                MATCH (d)-[:HAS_CHUNK]->(c) WHERE c.published IS NOT NULL
+                WITH c ORDER BY c.id
+                SET c.published = null, c += $nothing
+            }
+            """,
+            workspace=self._workspace, id=known.id, part=part_of(known.id), nothing=NOTHING_BEFORE,
         )  # fmt: skip
 
     async def _pending(self, tx: Transaction, document_id: str, job_id: str) -> Revision | None:
         """Lock the document and return its coming revision, unless the job no longer speaks
         for it."""
+        if not await is_latest(tx, self._workspace, document_id, job_id):
+            return None
         rows = await tx.run(
-            """
-            MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true
-            WITH d WHERE d.job_id = $job
-            RETURN d.pending AS pending
-            """,
-            workspace=self._workspace, id=document_id, job=job_id,
+            "MATCH (d:Document {workspace: $workspace, id: $id}) RETURN d.pending AS pending",
+            workspace=self._workspace, id=document_id,
         )  # fmt: skip
-        return revision_of(rows[0]["pending"]) if rows else None
+        return revision_of(rows[0]["pending"])

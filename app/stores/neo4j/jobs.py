@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import LiteralString
 
-from app.domain import FIRST_STAGE, Failure, Job, State, Status
+from app.domain import FIRST_STAGE, Failure, Job, Plan, State, Status, withdrawal_id
 from app.stores.neo4j.database import Transaction
 from app.stores.records import CANCELLED, GRACE_SECONDS, REPLACED
 
@@ -88,16 +88,37 @@ def _beginning(workspace: str, job: Job) -> dict[str, object]:
 async def close_job(
     tx: Transaction, workspace: str, job_id: str, state: State, error: Failure | None
 ) -> bool:
-    """End a job that has not ended yet and drop its steps."""
+    """End a job that has not ended yet and drop its steps. What an ingest has left visible ahead of
+    publication is withdrawn by a job that is opened with it, and shows why it ended."""
     if state is State.CANCELLED and error is None:
         error = CANCELLED
+    # The document before the job, in the order in which all take their locks.
+    documents = await tx.run(
+        """
+        MATCH (j:Job {id: $id}) WHERE j.workspace = $workspace
+        MATCH (d:Document {workspace: $workspace, id: j.document_id}) SET d.locked = true
+        WITH j, d WHERE d.job_id = j.id AND j.plan = 'ingest' AND (EXISTS {
+            MATCH (d)-[:HAS_CHUNK]->(c) WHERE c.published IS NULL OR c.before_key IS NOT NULL
+        } OR EXISTS {
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = d.id AND c.position IS NOT NULL
+                AND NOT c.live AND NOT c.gone AND c.unindexed IS NOT NULL
+        })
+        RETURN d.id AS id
+        """,
+        id=job_id, workspace=workspace,
+    )  # fmt: skip
     rows = await tx.run(
         """
         MATCH (j:Job {id: $id}) WHERE j.workspace = $workspace
         SET j.locked = true
         WITH j WHERE j.state IN ['queued', 'running']
+        WITH j, CASE j.plan WHEN 'withdraw' THEN j {.error_code, .error_message, .error_stage,
+            .error_retryable} ELSE {} END AS shown
         SET j.state = $state, j.status = $status, j.updated_at = timestamp(), j += $error
         SET j.error_stage = CASE j.error_stage WHEN '' THEN j.stage ELSE j.error_stage END
+        FOREACH (_ IN CASE WHEN shown.error_code IS NULL THEN [] ELSE [1] END |
+            SET j += shown)
         WITH j OPTIONAL MATCH (j)-[:HAS_STEP]->(s)
         DETACH DELETE s
         RETURN DISTINCT j.id
@@ -106,7 +127,23 @@ async def close_job(
         status=Status.READY if state is State.DONE else Status.FAILED,
         error=error_properties(error),
     )  # fmt: skip
+    if rows and documents:
+        await _withdraw(tx, workspace, documents[0]["id"], job_id)
     return bool(rows)
+
+
+async def _withdraw(tx: Transaction, workspace: str, document_id: str, job_id: str) -> None:
+    job = Job(
+        withdrawal_id(job_id), workspace, Plan.WITHDRAW, document_id, status=Status.MERGING
+    )  # fmt: skip
+    await open_job(tx, workspace, job)
+    await tx.run(
+        """
+        MATCH (old:Job {id: $old}), (j:Job {id: $id})
+        SET j += old {.error_code, .error_message, .error_stage, .error_retryable}
+        """,
+        old=job_id, id=job.id,
+    )  # fmt: skip
 
 
 def error_properties(error: Failure | None) -> dict[str, str | bool | None]:

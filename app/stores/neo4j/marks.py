@@ -117,7 +117,7 @@ class Neo4jMarks:
                 MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
                 WHERE c.workspace = $workspace AND c.document_id = $document
                     AND c.position IS NOT NULL AND c.unindexed
-                RETURN collect([c.id, c.gone]) AS chunk
+                RETURN collect([c.id, NOT c.live]) AS chunk
             }
             CALL () {
                 MATCH (:Document {workspace: $workspace, id: $document})
@@ -163,7 +163,7 @@ class Neo4jMarks:
             CALL () {
                 MATCH (c:Chunk) USING INDEX c:Chunk(workspace, unindexed)
                 WHERE c.workspace = $workspace AND c.unindexed = true
-                RETURN collect([c.id, c.gone]) AS chunk
+                RETURN collect([c.id, NOT c.live]) AS chunk
             }
             CALL () {
                 MATCH (e:Entity) USING INDEX e:Entity(workspace, unindexed)

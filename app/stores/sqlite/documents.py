@@ -36,6 +36,8 @@ class SqliteDocuments:
                 return known
             if repeated:
                 raise same_job(job.id)
+            if known is not None and known.job.plan is Plan.DELETE:
+                self._unpublish(connection, known)
             values = {
                 **self._bound(document_id), "job": job.id, "now": now,
                 "pending": revision_json(revision),
@@ -50,7 +52,10 @@ class SqliteDocuments:
             self._put_fields(connection, document_id, revision, now)
             open_job(connection, self._workspace, replace(job, document_id=document_id), now)
             submitted = self._must_find(connection, document_id)
-            return replace(submitted, superseded=known.pending if known else None)
+            pushed = [known.pending] if known else []
+            if known is not None and known.job.plan is Plan.DELETE:
+                pushed.append(known.live)
+            return replace(submitted, superseded=tuple(one for one in pushed if one is not None))
 
         return await self._database.write(work, durable=True)
 
@@ -142,7 +147,9 @@ class SqliteDocuments:
             if pending is None:
                 return
             connection.execute(
-                "update documents set pending = :pending, warnings = '[]', updated_at = :now"
+                "update documents set pending = :pending, warnings = '[]', updated_at = :now,"
+                " warnings_before = case when live is null then null"
+                " else coalesce(warnings_before, warnings) end"
                 " where workspace = :workspace and id = :document",
                 {
                     **self._bound(document_id), "now": self._database.clock(),
@@ -175,6 +182,9 @@ class SqliteDocuments:
 
     async def publish(self, document_id: str, job_id: str) -> None:
         def work(connection: Connection) -> None:
+            if not is_latest(connection, self._workspace, document_id, job_id):
+                return
+            connection.execute(_PUBLISH_CHUNKS, {**self._bound(document_id), "job": job_id})
             if self._pending(connection, document_id, job_id) is None:
                 return
             values = {**self._bound(document_id), "now": self._database.clock()}
@@ -184,7 +194,8 @@ class SqliteDocuments:
                 "update documents set live = pending, pending = null, version = version + 1 + ("
                 " version = 0 and exists (select 1 from chunks c where c.workspace = :workspace"
                 " and c.document_id = :document and c.live = 1 and c.job_id <> :job)),"
-                " updated_at = :now where workspace = :workspace and id = :document",
+                " warnings_before = null, updated_at = :now"
+                " where workspace = :workspace and id = :document",
                 {**values, "job": job_id},
             )
             self._drop_fields(connection, document_id, live=1)
@@ -193,6 +204,16 @@ class SqliteDocuments:
                 " where workspace = :workspace and document_id = :document and live = 0",
                 values,
             )
+
+        await self._database.write(work, durable=True)
+
+    async def restore(self, document_id: str, job_id: str) -> None:
+        def work(connection: Connection) -> None:
+            if not is_latest(connection, self._workspace, document_id, job_id):
+                return
+            values = {**self._bound(document_id), "job": job_id}
+            for sql in _RESTORE:
+                connection.execute(sql, values)
 
         await self._database.write(work, durable=True)
 
@@ -247,6 +268,8 @@ class SqliteDocuments:
 
     def _pending(self, connection: Connection, document_id: str, job_id: str) -> Revision | None:
         """The coming revision, unless the job no longer speaks for the document."""
+        if not is_latest(connection, self._workspace, document_id, job_id):
+            return None
         row = connection.execute(
             "select pending from documents"
             " where workspace = :workspace and id = :document and job_id = :job",
@@ -273,6 +296,30 @@ class SqliteDocuments:
             " and plan = 'ingest' order by seq desc limit 1)",
             values,
         )
+        if known.pending is None:  # nobody will put them again
+            connection.execute(
+                "update chunks set job_id = :job where workspace = :workspace"
+                " and document_id = :document and published = 1",
+                values,
+            )
+
+    def _unpublish(self, connection: Connection, known: Document) -> None:
+        """A deletion that an upload overtakes: what it has not reached yet is no version any more,
+        and goes with what the upload replaces."""
+        if known.live is not None:
+            add_totals(connection, self._workspace, documents=-1)
+        values = self._bound(known.id)
+        self._drop_fields(connection, known.id, live=1)
+        connection.execute(
+            "update documents set live = null, version = 0, warnings = '[]', warnings_before = null"
+            " where workspace = :workspace and id = :document",
+            values,
+        )
+        connection.execute(
+            "update chunks set published = 0, before = null"
+            " where workspace = :workspace and document_id = :document",
+            values,
+        )
 
     def _put_fields(
         self, connection: Connection, document_id: str, revision: Revision, now: float
@@ -295,7 +342,25 @@ class SqliteDocuments:
         )
 
 
+_PUBLISH_CHUNKS = (
+    "update chunks set published = (job_id = :job), before = null where workspace = :workspace"
+    " and document_id = :document and (published <> (job_id = :job) or before is not null)"
+)
+# What is to be counted again belongs to the job that does it.
+_RESTORE = (
+    "update chunks set position = before ->> 'position', page_end = before ->> 'page_end',"
+    " extraction_key = before ->> 'key', extraction = before ->> 'extraction',"
+    " failed = before ->> 'failed',"
+    " folded = case when extraction is before ->> 'extraction' then folded else 0 end,"
+    " job_id = :job, before = null"
+    " where workspace = :workspace and document_id = :document and before is not null",
+    "update documents set warnings = coalesce(warnings_before,"
+    " case when live is null then '[]' else warnings end), warnings_before = null"
+    " where workspace = :workspace and id = :document",
+)
 _REMOVE = (
+    "update chunks set gone = 1, ghost = 0 where workspace = :workspace"
+    " and document_id = :document and ghost = 1",
     "delete from chunks where workspace = :workspace and document_id = :document and gone = 0",
     "delete from fields where workspace = :workspace and document_id = :document",
     "delete from documents where workspace = :workspace and id = :document",

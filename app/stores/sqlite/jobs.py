@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sqlite3 import Connection
 
-from app.domain import FIRST_STAGE, Failure, Job, State, Status
+from app.domain import FIRST_STAGE, Failure, Job, Plan, State, Status, withdrawal_id
 from app.stores.records import CANCELLED, GRACE_SECONDS, REPLACED, dump, failure_json
 
 
@@ -65,7 +65,7 @@ def close_job(
     status = Status.READY if state is State.DONE else Status.FAILED
     closed = connection.execute(
         "update jobs set state = :state, status = :status, updated_at = :now,"
-        " error = case when :error is null then null"
+        " error = case when :error is null or (plan = 'withdraw' and error is not null) then error"
         "   else json_set(:error, '$.stage', coalesce(nullif(:stage, ''), stage)) end"
         " where id = :id and state in ('queued', 'running')",
         {
@@ -78,6 +78,40 @@ def close_job(
     return closed == 1
 
 
+def end_job(
+    connection: Connection, job_id: str, state: State, now: float, *, error: Failure | None = None
+) -> bool:
+    """End a job that failed or was cancelled. What an ingest has left visible ahead of publication
+    is withdrawn by a job that is opened with it, and shows why it ended."""
+    if not close_job(connection, job_id, state, now, error=error):
+        return False
+    row = connection.execute(
+        "select workspace, document_id, error from jobs j where id = :job and plan = 'ingest'"
+        " and latest = 1 and exists (select 1 from chunks c where c.workspace = j.workspace"
+        " and c.document_id = j.document_id"
+        " and ((c.live = 1 and c.published = 0) or c.ghost = 1 or c.before is not null))",
+        {"job": job_id},
+    ).fetchone()
+    if row is None:
+        return True
+    values = {"workspace": row["workspace"], "document": row["document_id"]}
+    withdrawal = Job(
+        withdrawal_id(job_id), row["workspace"], Plan.WITHDRAW, row["document_id"],
+        status=Status.MERGING,
+    )  # fmt: skip
+    open_job(connection, row["workspace"], withdrawal, now)
+    connection.execute(
+        "update jobs set error = :error where id = :job",
+        {"error": row["error"], "job": withdrawal.id},
+    )
+    connection.execute(
+        "update documents set job_id = :job, updated_at = :now"
+        " where workspace = :workspace and id = :document",
+        {**values, "job": withdrawal.id, "now": now},
+    )
+    return True
+
+
 def job_exists(connection: Connection, job_id: str) -> bool:
     return connection.execute("select 1 from jobs where id = ?", (job_id,)).fetchone() is not None
 
@@ -85,7 +119,8 @@ def job_exists(connection: Connection, job_id: str) -> bool:
 def is_latest(connection: Connection, workspace: str, document_id: str, job_id: str) -> bool:
     """The fence: whether the job still speaks for its document."""
     row = connection.execute(
-        "select 1 from documents where workspace = :workspace and id = :id and job_id = :job",
+        "select 1 from documents d join jobs j on j.id = d.job_id where d.workspace = :workspace"
+        " and d.id = :id and d.job_id = :job and j.state in ('queued', 'running')",
         {"workspace": workspace, "id": document_id, "job": job_id},
     ).fetchone()
     return row is not None

@@ -10,7 +10,7 @@ from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
 from app.stores.records import furthest, worker_lost
 from app.stores.refusals import no_job
 from app.stores.sqlite.database import SqliteDatabase
-from app.stores.sqlite.jobs import add_step, close_job, insert_job, job_exists
+from app.stores.sqlite.jobs import add_step, close_job, end_job, insert_job, job_exists
 from app.stores.sqlite.rows import JOB, job_of
 
 _STEP = """
@@ -66,7 +66,7 @@ class SqliteJournal:
                 return None
             if row["tries"] >= tries:
                 lost = worker_lost(row["tries"], row["stage"])
-                close_job(connection, row["job_id"], State.FAILED, now, error=lost)
+                end_job(connection, row["job_id"], State.FAILED, now, error=lost)
                 return None
             return _claim(connection, row, now, lease)
 
@@ -151,7 +151,7 @@ class SqliteJournal:
                 {"id": job_id, "workspace": workspace},
             ).fetchone()
             now = self._database.clock()
-            return row is not None and close_job(connection, job_id, state, now, error=error)
+            return row is not None and end_job(connection, job_id, state, now, error=error)
 
         return await self._database.write(work, durable=True)
 

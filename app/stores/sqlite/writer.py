@@ -42,11 +42,8 @@ class SqliteGraphWriter:
             bound = self._bound(document_id, job_id)
             connection.execute(_DISOWN, bound)
             connection.executemany(_PUT_CHUNK, rows)
-            connection.execute(
-                "delete from chunks where workspace = :workspace and document_id = :document"
-                " and job_id <> :job and live = 0 and gone = 0",
-                bound,
-            )
+            for sql in _DROP_OTHERS:
+                connection.execute(sql, bound)
 
         await self._database.write(work)
 
@@ -83,10 +80,10 @@ class SqliteGraphWriter:
             row["key"]: extraction_of(row["extraction"]) for row in rows if row["extraction"]
         }  # fmt: skip
 
-    async def put_extraction(self, chunk_id: str, extraction: Extraction) -> None:
+    async def put_extraction(self, chunk_id: str, extraction: Extraction, *, key: str = "") -> None:
         values = {
             "workspace": self._workspace, "id": chunk_id, "failed": bool(extraction.error),
-            "extraction": extraction_json(extraction),
+            "extraction": extraction_json(extraction), "key": key,
         }  # fmt: skip
 
         # The first reading stands, unless it failed: what was folded stays what was stored.
@@ -94,7 +91,8 @@ class SqliteGraphWriter:
             connection.execute(
                 "update chunks set extraction = :extraction, failed = :failed, folded = 0"
                 " where workspace = :workspace and id = :id and gone = 0"
-                " and (extraction is null or failed > :failed)",
+                " and (extraction is null or failed > :failed)"
+                " and :key in ('', extraction_key)",
                 values,
             )
 
@@ -117,7 +115,7 @@ class SqliteGraphWriter:
             again = [chunk for chunk in chunks if chunk["live"]]
             exchange(connection, self._workspace, taken=again, added=chunks)
             connection.execute(
-                "update chunks set live = 1, folded = 1, indexed = 0"
+                "update chunks set live = 1, folded = 1, indexed = 0, ghost = 0"
                 " where seq in (select value from json_each(:seqs))",
                 _seqs(chunks),
             )
@@ -130,27 +128,33 @@ class SqliteGraphWriter:
             "select c.id from documents d join jobs j on j.id = d.job_id"
             " cross join chunks c where d.workspace = :workspace and d.id = :document"
             " and d.job_id = :job and c.workspace = :workspace and c.document_id = :document"
-            " and c.live = 1 and (j.plan = :delete or c.job_id <> :job)"
+            f" and c.live = 1 and ({_RETIRED})"
             " order by c.position, c.id",
-            {**self._bound(document_id, job_id), "delete": Plan.DELETE},
+            self._bound(document_id, job_id),
         )
         return [row["id"] for row in rows]
 
     async def retract(self, document_id: str, ids: Sequence[str]) -> None:
         def work(connection: Connection) -> None:
             # A late worker of an earlier job must not take what the latest one keeps.
+            withdrawn = connection.execute(
+                "select 1 from documents d join jobs j on j.id = d.job_id"
+                " where d.workspace = :workspace and d.id = :document and j.plan = 'withdraw'",
+                self._bound(document_id),
+            ).fetchone()
             chunks = connection.execute(
                 f"select c.seq {_NAMED} and c.live = 1 and not exists ("
                 " select 1 from documents d join jobs j on j.id = d.job_id"
                 " where d.workspace = :workspace and d.id = :document"
-                " and j.plan <> :delete and d.job_id = c.job_id)",
-                {**self._bound(document_id), "ids": listed(ids), "delete": Plan.DELETE},
+                f" and not ({_RETIRED}))",
+                {**self._bound(document_id), "ids": listed(ids)},
             ).fetchall()
             exchange(connection, self._workspace, taken=chunks)
             connection.execute(
-                "update chunks set live = 0, folded = 0, gone = 1"
+                "update chunks set live = 0, folded = 0, published = 0, before = null,"
+                " gone = not :kept, ghost = :kept"
                 " where seq in (select value from json_each(:seqs))",
-                _seqs(chunks),
+                {**_seqs(chunks), "kept": withdrawn is not None},
             )
             self._count_chunks(connection, document_id, -len(chunks))
 
@@ -217,8 +221,9 @@ class SqliteGraphWriter:
                 for kind, table in TABLES.items()
             }
         queries[Kind.CHUNK] = (
-            "select id as key, gone from chunks indexed by chunks_unindexed"
-            " where workspace = :workspace and (gone = 1 or (live = 1 and indexed = 0))"
+            "select id as key, live = 0 as gone from chunks indexed by chunks_unindexed"
+            " where workspace = :workspace"
+            " and (gone = 1 or ghost = 1 or (live = 1 and indexed = 0))"
             f" {chunks} order by {order}"
         )
 
@@ -271,10 +276,22 @@ class SqliteGraphWriter:
         )
 
 
+# What the document's latest job, `j`, takes away. A withdrawal looks at what was published, since
+# chunks that both revisions have are those of the job that it cleans up after.
+_RETIRED = (
+    "case j.plan when 'delete' then 1 when 'withdraw' then c.published = 0"
+    " else c.job_id <> j.id end"
+)
 # Chunks that this job put before and does not name now are those of another revision: nobody's.
 _DISOWN = (
     "update chunks set job_id = '' where workspace = :workspace and document_id = :document"
     " and job_id = :job"
+)
+_DROP_OTHERS = (
+    "update chunks set gone = 1, ghost = 0 where workspace = :workspace"
+    " and document_id = :document and job_id <> :job and ghost = 1",
+    "delete from chunks where workspace = :workspace and document_id = :document"
+    " and job_id <> :job and live = 0 and gone = 0",
 )
 _PUT_CHUNK = """
     insert into chunks (workspace, id, document_id, job_id, position, span_start, span_end, page,
@@ -287,12 +304,18 @@ _PUT_CHUNK = """
         span_end = excluded.span_end, page = excluded.page, page_end = excluded.page_end,
         headings = excluded.headings, text = excluded.text, tokens = excluded.tokens,
         extraction_key = excluded.extraction_key,
+        before = case when published = 1 and before is null and (failed = 1
+                or position <> excluded.position or page_end is not excluded.page_end
+                or extraction_key <> excluded.extraction_key)
+            then json_object('position', position, 'page_end', page_end, 'key', extraction_key,
+                'extraction', extraction, 'failed', failed)
+            else before end,
         extraction = case when failed = 0 and extraction_key = excluded.extraction_key
             then extraction end,
         folded = case when failed = 0 and extraction_key = excluded.extraction_key
             then folded else 0 end,
         indexed = case when gone = 1 then 0 else indexed end,
-        failed = 0, gone = 0
+        ghost = max(ghost, gone), failed = 0, gone = 0
 """
 # Relations that the document need not support itself: one of its entities was renamed.
 _OF_ENDS = "".join(
@@ -317,7 +340,7 @@ _AMONG = "where workspace = :workspace and {} in (select value from json_each(:k
 _FORGET = {
     Kind.CHUNK: (
         f"delete from chunks {_AMONG.format('id')} and gone = 1",
-        f"update chunks set indexed = 0 {_AMONG.format('id')}",
+        f"update chunks set indexed = 0, ghost = 0 {_AMONG.format('id')}",
     ),
     **{
         kind: (
