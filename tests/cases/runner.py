@@ -177,10 +177,10 @@ def _outcome(run: Run) -> str:
     """Everything that is wrong; "" if nothing is."""
     faults = []
     try:
-        for told in run.case.steps:
-            perform(run, told)
+        for step in run.case.steps:
+            perform(run, step)
     except Exception as error:
-        faults.append(f"{told.get('op')}: {_told(error)}")
+        faults.append(f"{step.get('op')}: {_told(error)}")
     for told in in_order(run.case.checks):
         try:
             if fault := judge(run, told):
