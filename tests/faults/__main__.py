@@ -51,7 +51,7 @@ def main() -> None:
     start, outcomes = time.monotonic(), []
     for outcome in STACKS[stack]():
         outcomes.append(outcome)
-        mark = "FAILED" if outcome.wrong else "stray" if outcome.stray else "ok"
+        mark = "FAILED" if outcome.wrong else "left" if outcome.left_out else "ok"
         print(
             f"{mark:6} {outcome.seed:16} {outcome.seconds:5.1f} s  {outcome.kind}: {outcome.fault}",
             flush=True,

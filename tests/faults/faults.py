@@ -7,8 +7,10 @@ import random
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from tests.faults.proxy import Mode
@@ -46,6 +48,7 @@ class Fault:
     settings: Mapping[str, str] = field(default_factory=dict)
     lasting: bool = False
     members: tuple[str, ...] = ("alone",)
+    disk_mb: int = 0  # size of the disk that the stores are on; 0: that of the machine
 
 
 def point(chance: random.Random) -> dict[str, Any]:
@@ -192,6 +195,43 @@ def slow_stores(chance: random.Random) -> Fault:
     )  # fmt: skip
 
 
+def disk_full(chance: random.Random) -> Fault:
+    """All stores are on a small disk, which is full for a while: database, originals and vectors
+    take no write, and a write through a memory map ends the process."""
+    at, seconds = point(chance), chance.uniform(2.0, 8.0)
+
+    def act(stack: Stack) -> None:
+        reached(stack)
+        with filled(stack.folder / "data"):
+            (stack.marks / "go").touch()
+            time.sleep(seconds)
+
+    return Fault(
+        "disk full", f"{named(at)} for {seconds:.1f} s", {"points": [{**at, "do": "signal"}]},
+        act=act, disk_mb=DISK_MB,
+    )  # fmt: skip
+
+
+DISK_MB = 1024
+
+
+@contextmanager
+def filled(folder: Path) -> Iterator[None]:
+    """The rest of the disk is taken."""
+    filler = folder / "filler"
+    with filler.open("wb") as file:
+        step = 1 << 24
+        while step >= 4096:  # others write meanwhile, so it goes on until nothing fits
+            try:
+                os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), step)
+            except OSError:
+                step >>= 1
+        try:
+            yield
+        finally:
+            filler.unlink()
+
+
 EMBEDDED: tuple[tuple[int, Callable[[random.Random], Fault]], ...] = (
     (50, killed_at_a_point),
     (12, killed_at_any_time),
@@ -201,6 +241,7 @@ EMBEDDED: tuple[tuple[int, Callable[[random.Random], Fault]], ...] = (
     (6, messages_lost_and_doubled),
     (7, clock_moved),
     (3, slow_stores),
+    (5, disk_full),
 )
 
 

@@ -12,7 +12,8 @@ COLUMNS = ("fault", "runs", "recovered", "lost", "paid twice", "repeated in the 
            "longest recovery (s)")  # fmt: skip
 
 
-def rows(outcomes: Sequence[Outcome]) -> list[tuple[object, ...]]:
+def rows(all_outcomes: Sequence[Outcome]) -> list[tuple[object, ...]]:
+    outcomes = [one for one in all_outcomes if not one.left_out]
     kinds = list(dict.fromkeys(sorted(one.kind for one in outcomes)))
     table = [(kind, [one for one in outcomes if one.kind == kind]) for kind in kinds]
     return [_row(name, some) for name, some in [*table, ("all", list(outcomes))]]

@@ -20,7 +20,7 @@ from typing import Any
 import httpx
 import redis
 
-from tests.servers import free_port
+from tests.servers import Missing, free_port
 from tests.system.stack import ROOT, clean_environment
 
 RESTART_SECONDS = 0.2  # as a container's supervisor waits before the first restart
@@ -163,9 +163,22 @@ class Stack(ABC):
 
 
 class Embedded(Stack):
-    """All in one process."""
+    """All in one process; with `disk_mb` on a disk of its own, of that size."""
+
+    def __init__(self, folder: Path, settings: Mapping[str, str], *, disk_mb: int = 0) -> None:
+        super().__init__(folder, settings)
+        self.disk_mb = disk_mb
+
+    def stop(self) -> None:
+        super().stop()
+        if self.disk_mb:
+            subprocess.run(["umount", "--lazy", str(self.folder / "data")], check=True)
 
     def prepare(self) -> None:
+        if self.disk_mb:
+            data = self.folder / "data"
+            data.mkdir()
+            mount(data, self.disk_mb)
         if not self.members:
             self.add("alone", "alone", {})
 
@@ -182,6 +195,15 @@ class Embedded(Stack):
         url = f"unix://{self.folder / 'data' / 'queue' / 'valkey.sock'}"
         with suppress(redis.RedisError), closing(redis.Redis.from_url(url)) as server:
             server.flushall()
+
+
+def mount(folder: Path, megabytes: int) -> None:
+    """A disk in memory. Raises `Missing` where this user may not."""
+    command = ["mount", "-t", "tmpfs", "-o", f"size={megabytes}m", "tmpfs", str(folder)]
+    try:
+        subprocess.run(command, check=True, capture_output=True)
+    except (OSError, subprocess.CalledProcessError) as error:
+        raise Missing("a full disk needs the right to mount one (root)") from error
 
 
 @contextmanager
