@@ -9,6 +9,7 @@ another one.
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
@@ -89,9 +90,10 @@ class Documents(Protocol):
         also the visible one, which is visible no longer."""
         ...
 
-    async def reopen(self, document_id: str, job: Job) -> Document:
+    async def reopen(self, document_id: str, job: Job, *, again: Sequence[str] = ()) -> Document:
         """Open a job for what is stored (delete, retry); cancels running ones. An ingest takes over
-        the chunks that the document's last ingest put. After a deletion that did not end, live
+        the chunks that the document's last ingest put; those of `again` whose reading failed are
+        unread for it. After a deletion that did not end, live
         becomes pending too, since its chunks are to be read again. `NotFound` if unknown."""
         ...
 
@@ -176,6 +178,11 @@ class GraphReader(Protocol):
     async def search(self, text: str, *, limit: int, after: str = "") -> list[Entity]:
         """For people: name or alias contains the words; "" lists all. Most mentioned first;
         `after` is the key of the last one seen."""
+        ...
+
+    async def failed(self, document_id: str) -> dict[str, str]:
+        """Visible chunks that have no extraction since their reading failed, each with why, by
+        position."""
         ...
 
     async def chunk_links(self, ids: Sequence[str]) -> list[ChunkLinks]: ...
@@ -332,6 +339,11 @@ class Names(Protocol):
         """Recorded pairs with an end among these names."""
         ...
 
+    async def together(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        """Those of the pairs that some chunk names both of. The fold opens names of recorded pairs
+        whose `tie` may have changed."""
+        ...
+
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
         """With an end among these names; a user's hides a model's on the same pair."""
         ...
@@ -352,7 +364,8 @@ class Names(Protocol):
 
     async def place(self, placements: Sequence[Placement], *, remove: bool = False) -> None:
         """By hand, scoped to documents (`app.folding.document_scope`): holds for what the document
-        says now and in later revisions, until removed or the document is."""
+        says now and in later revisions, until removed or the document is. Unknown documents are
+        left out."""
         ...
 
     async def placed(self, *, after: str = "", limit: int = 100) -> list[Placement]:
@@ -369,16 +382,19 @@ class Names(Protocol):
         ...
 
     async def moving(self) -> bool:
-        """Whether evidence is still to be moved."""
+        """Whether evidence is still to be moved, or a job has ended before it was tidy."""
+        ...
+
+    async def adopt(self, job_id: str) -> None:
+        """Take over what jobs that have ended moved and left untidy."""
         ...
 
     async def moved(self, job_id: str) -> bool:
-        """Whether this job, or one that has ended, moved evidence that nobody tidied up after:
-        profiles and vectors of any document may be behind."""
+        """Whether this job moved evidence: profiles and vectors of any document may be behind."""
         ...
 
     async def tidy(self, job_id: str) -> None:
-        """Profiles and vectors followed what was moved, as far as `moved` looked."""
+        """Profiles and vectors followed what this job moved."""
         ...
 
     async def review(self, *, decision: str, after: str = "", limit: int = 50) -> list[Reviewed]:
@@ -508,6 +524,16 @@ class VectorStore(Protocol):
         """Stored points, and what to give as `after` for those behind them: "" at the end."""
         ...
 
+    async def digests(self, refs: Sequence[Ref]) -> dict[Ref, str]:
+        """Of the texts that stored points were made from; "" where that is not known."""
+        ...
+
+    async def listed(
+        self, kind: Kind, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[Ref], str]:
+        """What has a point; as `scroll`, without reading vectors."""
+        ...
+
 
 class Blobs(Protocol):
     """Content-addressed bytes, shared by all workspaces: the key is the SHA-256 of the bytes."""
@@ -622,11 +648,36 @@ class Pingable(Protocol):
         ...
 
 
-class VectorEngine(Pingable, Protocol):
-    """What holds the vectors of all workspaces, made by one embedding model."""
+class NextVectors(Protocol):
+    """Collections beside those in use, as far as they are made: an earlier try may have left some.
+    Only one process makes them at a time."""
+
+    def store(self, workspace: str) -> VectorStore: ...
+
+    async def hold(self) -> bool:
+        """Have whoever writes to the vectors in use wait (`Unavailable`, for a minute at most), in
+        all processes, so that nothing new is missed. Whether they have waited without a gap since
+        the last call."""
+        ...
 
     async def switch(self) -> None:
-        """Answer from the vectors of the model at hand from now on, and delete all others."""
+        """In one step these are the ones in use. Needs `hold`: `Conflict` where it has lapsed.
+
+        Of the same model, all processes answer from them at once, and the former are deleted. Of
+        another model, running processes go on answering from the former, and write no more."""
+        ...
+
+
+class VectorEngine(Pingable, Protocol):
+    """What holds the vectors of all workspaces, made by one embedding model. After a switch to
+    another model every write is `Unavailable`, until a process is started with that model."""
+
+    def beside(self, model: str, dimension: int) -> AbstractAsyncContextManager[NextVectors]:
+        """Open, or begin, collections of a model beside those in use. Leaving ends a hold."""
+        ...
+
+    async def discard(self) -> list[str]:
+        """Delete all collections that are not in use, half-made and former ones; their names."""
         ...
 
 
@@ -743,3 +794,5 @@ class Services:
     models: Models
     vectors: VectorEngine
     dependencies: Mapping[str, Pingable]
+    # One by other settings than those of the service (`embed_…`); `Invalid` if they cannot be.
+    embedder: Callable[[Mapping[str, object]], AbstractAsyncContextManager[Embedder]]

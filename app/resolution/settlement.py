@@ -11,10 +11,12 @@ from app.resolution.model import Pair
 
 @dataclass(frozen=True, slots=True)
 class Reviewed:
-    """A recorded pair of names and what became of it: merge, ask or apart."""
+    """A recorded pair of names and what became of it: merge, ask or apart. `tie`: whether a passage
+    names both (`has`, `lacks`), where that decides; else empty."""
 
     pair: Pair
     decision: str
+    tie: str = ""
 
     @property
     def place(self) -> str:

@@ -20,6 +20,9 @@ CREATE INDEX pair_other IF NOT EXISTS FOR (n:Pair) ON (n.workspace, n.other, n.o
 CREATE INDEX pair_rank IF NOT EXISTS
 FOR (n:Pair) ON (n.workspace, n.decision, n.rank, n.one, n.other)
 
+// `tie` is absent where it does not decide whether a passage names both.
+CREATE INDEX pair_tie IF NOT EXISTS FOR (n:Pair) ON (n.workspace, n.tie, n.one, n.other)
+
 CREATE CONSTRAINT ruling_ends IF NOT EXISTS
 FOR (n:Ruling) REQUIRE (n.workspace, n.one, n.other, n.author) IS UNIQUE
 

@@ -35,10 +35,12 @@ create table pairs (
     features text not null,
     leaf text not null,
     decision text not null,  -- merge | ask | apart
+    tie text not null default '',  -- has | lacks a passage that names both, where it decides
     primary key (workspace, one, other)
 ) without rowid;
 
 create index pairs_by_other on pairs (workspace, other, one);
+create index pairs_tied on pairs (workspace, tie, one, other) where tie <> '';
 create index pairs_by_score on pairs (workspace, decision, score desc, one, other);
 
 create table rulings (

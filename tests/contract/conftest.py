@@ -204,6 +204,8 @@ class Library:
         looked = 0
         while chunks := await self.names.move(job_id, limit=limit):
             looked += chunks
+        if job_id == "mover":  # no job that there is
+            await self.names.tidy(job_id)
         return looked
 
     async def forget_the_gone(self) -> None:

@@ -501,11 +501,56 @@ async def test_what_a_job_moved_is_left_to_it_until_it_ends(
     await library.move(one.id)
     assert await names.moved(one.id)
     assert not await names.moved(other.id)
-    await journal.close(library.name, one.id, State.FAILED)
-    assert await names.moved(other.id)
-    await names.tidy(other.id)
-    assert not await names.moved(one.id)
+    await names.adopt(other.id)
     assert not await names.moved(other.id)
+    assert not await names.moving()
+    await journal.close(library.name, one.id, State.FAILED)
+    assert await names.moving(), "somebody is to tidy up after it"
+    await names.adopt(other.id)
+    assert await names.moved(other.id)
+    assert not await names.moved(one.id)
+    assert not await names.moving()
+    await names.tidy(other.id)
+    assert not await names.moved(other.id)
+
+
+async def test_two_names_are_together_where_a_chunk_uses_both(library: Library) -> None:
+    amy, amelia, ada = (make.entity(name) for name in ("Amy", "Amelia", "Ada"))
+    await library.ingest(
+        "d", {"c1": make.extraction(amy, amelia), "c2": make.extraction(amelia, ada)}
+    )
+    pairs = [("amelia", "amy"), ("ada", "amelia"), ("ada", "amy"), ("amy", "nobody")]
+    names = library.names
+    assert await names.together(pairs) == set(pairs[:2])
+    await library.settle({"amy": "amelia"})
+    await library.move()
+    assert await names.together(pairs) == set(pairs[:2]), "though they are one entity now"
+    await library.delete("d")
+    assert await names.together(pairs) == set()
+
+
+async def test_a_tied_pair_opens_when_a_chunk_uses_both_or_no_longer_does(
+    library: Library,
+) -> None:
+    amy, amelia = make.entity("Amy"), make.entity("Amelia")
+    await library.ingest("a", {"c1": make.extraction(amy)})
+    await library.ingest("b", {"c2": make.extraction(amelia)})
+
+    async def settled(tie: str) -> None:
+        pair = Pair("amelia", "amy", "partial", 68, 76)
+        await library.settle(pairs=[Reviewed(pair, "ask", tie)])
+        assert not await library.names.opened(limit=9)
+
+    await settled("lacks")
+    await library.ingest("c", {"c3": make.extraction(amy)})
+    assert not await library.names.opened(limit=9), "one of them alone changes nothing"
+    await library.ingest("d", {"c4": make.extraction(amy, amelia)})
+    assert [one.key for one in await library.names.opened(limit=9)] == ["amelia"]
+    await settled("has")
+    await library.ingest("e", {"c5": make.extraction(amy, amelia)})
+    assert not await library.names.opened(limit=9), "what it has it has"
+    await library.delete("e")
+    assert [one.key for one in await library.names.opened(limit=9)] == ["amelia"]
 
 
 async def test_nothing_to_move_is_nothing_to_tidy(library: Library) -> None:

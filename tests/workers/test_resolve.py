@@ -86,6 +86,19 @@ async def test_an_ambiguous_short_form_is_nobody_in_particular(names: Rig) -> No
     assert len({entity.key for entity in (await graph.find(keys)).values()}) == 1
 
 
+async def test_a_surname_is_the_one_person_whose_passage_has_it(names: Rig) -> None:
+    full, short = "Ebenezer Scrooge <person>: a miser", "Scrooge <person>: he came in"
+    await add(names, "a", f"{full}; London: a city")
+    await add(names, "b", f"{short}; Bob Cratchit <person>: a clerk")
+    graph, keys = names.workspace().graph, ["ebenezer scrooge", "scrooge"]
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 2
+    await add(names, "c", f"{full}; {short}")
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 1
+    await names.delete("c")
+    await names.drain()
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 2
+
+
 async def test_a_ruling_beats_the_rules_and_can_be_taken_back(names: Rig) -> None:
     await add(names, "a", "Donald Henderson <person>: an epidemiologist; Smallpox: a disease")
     await add(names, "b", "Henderson, Donald <person>: led the campaign; Geneva: a city")

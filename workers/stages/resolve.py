@@ -16,7 +16,7 @@ from app.domain import KnownName, Step
 from app.ports import Models, Names, Workspace
 from app.resolution.blocks import SATURATED, blocks
 from app.resolution.decide import cluster, decisions
-from app.resolution.model import Name, Pair
+from app.resolution.model import MERGE, Name, Pair, Ties
 from app.resolution.score import compare, recorded
 from app.resolution.senses import senses
 from app.resolution.settlement import Resolved, Reviewed, Settlement
@@ -29,12 +29,17 @@ MAX_CLOSURE = 1024  # names that one settlement looks at
 
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
-    resolved = 0
-    while opened := await _settle(workspace.names):
-        resolved += opened
-    moved = 0
-    while chunks := await workspace.names.move(step.job_id, limit=CHUNKS):
-        moved += chunks
+    """What moves may open names again: a name that nothing uses any more is gone."""
+    names = workspace.names
+    resolved = moved = 0
+    await names.adopt(step.job_id)
+    while True:
+        opened, chunks = await _settle(names), 0
+        while page := await names.move(step.job_id, limit=CHUNKS):
+            chunks += page
+        resolved, moved = resolved + opened, moved + chunks
+        if not opened and not chunks:
+            break
     log.info(
         "names.resolved workspace=%s document=%s names=%d moved=%d",
         workspace.name, step.document_id, resolved, moved,
@@ -83,14 +88,14 @@ class _Settling:
     async def settlement(self) -> Settlement:
         posted = {key: _blocks(name) for key, name in self._alive.items()}
         candidates, reopen = await self._candidates(posted)
-        fresh = await self._compared(candidates)
+        fresh, ties = await self._tied(await self._compared(candidates))
         closure = _Closure(self._names, self._known, set(self._opened), fresh)
         await closure.grow()
         return Settlement(
             version=self._version,
             resolved=[self._resolved(key, posted[key]) for key in self._alive],
             gone=self._gone,
-            pairs=closure.reviewed(fresh),
+            pairs=closure.reviewed(fresh, ties),
             decisions=closure.other_decisions(fresh),
             placed={**closure.placed(), **{key: key for key in self._gone}},
             reopen=reopen,
@@ -135,6 +140,19 @@ class _Settling:
         )
         made = (compare(_name(self._known[one]), _name(self._known[other])) for one, other in pairs)
         return [pair for pair in made if recorded(pair)]
+
+    async def _tied(self, pairs: Sequence[Pair]) -> tuple[list[Pair], dict[tuple[str, str], str]]:
+        """Pairs that a passage with both names would make one are compared again if there is one.
+        Only these cost a look at the evidence."""
+        closer = {pair.keys: self._closer(pair) for pair in pairs if pair.score < MERGE}
+        closer = {keys: pair for keys, pair in closer.items() if pair.score >= MERGE}
+        found = await self._names.together(sorted(closer)) if closer else set()
+        ties = {keys: "has" if keys in found else "lacks" for keys in closer}
+        return [closer[pair.keys] if pair.keys in found else pair for pair in pairs], ties
+
+    def _closer(self, pair: Pair) -> Pair:
+        one, other = _name(self._known[pair.one]), _name(self._known[pair.other])
+        return compare(one, other, Ties(together=True))
 
 
 class _Closure:
@@ -215,8 +233,12 @@ class _Closure:
             placed |= dict.fromkeys(members, entity)
         return placed
 
-    def reviewed(self, fresh: Sequence[Pair]) -> list[Reviewed]:
-        return [Reviewed(pair, self._decisions[pair.keys]) for pair in fresh]
+    def reviewed(
+        self, fresh: Sequence[Pair], ties: Mapping[tuple[str, str], str]
+    ) -> list[Reviewed]:
+        return [
+            Reviewed(pair, self._decisions[pair.keys], ties.get(pair.keys, "")) for pair in fresh
+        ]
 
     def other_decisions(self, fresh: Sequence[Pair]) -> list[tuple[str, str, str]]:
         """Those of stored pairs that changed, since their short form has other rivals now."""

@@ -22,7 +22,7 @@ from app.folding import (
     surfaces_of,
 )
 from app.stores.neo4j.database import Again, Row, Transaction
-from app.stores.neo4j.placements import count_names, placements_of
+from app.stores.neo4j.placements import count_names, open_tied, placements_of
 from app.stores.neo4j.tallies import (
     EntityTotal,
     RelationTotal,
@@ -105,7 +105,11 @@ async def apply(tx: Transaction, workspace: str, change: Change) -> None:
     entities = await lock_entities(tx, workspace, mentioned)
     if change.names and await placements_of(tx, workspace, change.names) != change.placements:
         raise Again
-    await count_names(tx, workspace, _surfaces(change.taken), _surfaces(change.added))
+    gone, come = _surfaces(change.taken), _surfaces(change.added)
+    await count_names(tx, workspace, gone, come)
+    if sorted(gone) != sorted(come):
+        await open_tied(tx, workspace, {surface.key for surface in gone}, "has")
+        await open_tied(tx, workspace, {surface.key for surface in come}, "lacks")
     lived = _living(entities)
     for told, sign in change.rows():
         if isinstance(told.row, MentionRow):

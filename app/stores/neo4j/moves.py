@@ -58,9 +58,18 @@ class Neo4jMoves:
     async def moving(self) -> bool:
         rows = await self._database.read(
             """
-            MATCH (m:Move) USING INDEX m:Move(workspace, order)
-            WHERE m.workspace = $workspace AND m.order IS NOT NULL
-            RETURN 1 AS one LIMIT 1
+            CALL () {
+                MATCH (m:Move) USING INDEX m:Move(workspace, order)
+                WHERE m.workspace = $workspace AND m.order IS NOT NULL
+                RETURN 1 AS one LIMIT 1
+              UNION
+                MATCH (m:Moved) USING INDEX m:Moved(workspace, job_id)
+                WHERE m.workspace = $workspace AND m.job_id IS NOT NULL
+                    AND NOT EXISTS { (j:Job {id: m.job_id})
+                        WHERE j.state IN ['queued', 'running'] }
+                RETURN 1 AS one LIMIT 1
+            }
+            RETURN one LIMIT 1
             """,
             workspace=self._workspace,
         )
@@ -69,22 +78,32 @@ class Neo4jMoves:
     async def moved(self, job_id: str) -> bool:
         rows = await self._database.read(
             """
-            MATCH (m:Moved) USING INDEX m:Moved(workspace, job_id)
-            WHERE m.workspace = $workspace AND m.job_id IS NOT NULL AND (m.job_id = $job
-                OR NOT EXISTS { (j:Job {id: m.job_id}) WHERE j.state IN ['queued', 'running'] })
+            MATCH (m:Moved {workspace: $workspace, job_id: $job})
             RETURN 1 AS one LIMIT 1
             """,
             workspace=self._workspace, job=job_id,
         )  # fmt: skip
         return bool(rows)
 
-    async def tidy(self, job_id: str) -> None:
+    async def adopt(self, job_id: str) -> None:
         await self._database.write(
             """
             MATCH (m:Moved) USING INDEX m:Moved(workspace, job_id)
-            WHERE m.workspace = $workspace AND m.job_id IS NOT NULL AND (m.job_id = $job
-                OR NOT EXISTS { (j:Job {id: m.job_id}) WHERE j.state IN ['queued', 'running'] })
+            WHERE m.workspace = $workspace AND m.job_id IS NOT NULL AND m.job_id <> $job
+                AND NOT EXISTS { (j:Job {id: m.job_id}) WHERE j.state IN ['queued', 'running'] }
             WITH m ORDER BY m.job_id
+            DELETE m
+            WITH count(*) AS orphans WHERE orphans > 0
+            MERGE (own:Moved {workspace: $workspace, job_id: $job})
+            SET own.name = $job
+            """,
+            workspace=self._workspace, job=job_id,
+        )  # fmt: skip
+
+    async def tidy(self, job_id: str) -> None:
+        await self._database.write(
+            """
+            MATCH (m:Moved {workspace: $workspace, job_id: $job})
             DELETE m
             """,
             workspace=self._workspace, job=job_id,

@@ -110,6 +110,25 @@ class Neo4jNames(Neo4jMoves):
         )  # fmt: skip
         return [_reviewed_of(row["p"]) for row in rows]
 
+    async def together(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
+        rows = await self._database.read(
+            """
+            UNWIND $pairs AS pair
+            OPTIONAL MATCH (p:Placement {workspace: $workspace, key: pair[0], scope: ''})
+            OPTIONAL MATCH (q:Placement {workspace: $workspace, key: pair[1], scope: ''})
+            MATCH (a:Entity {workspace: $workspace, key: coalesce(p.entity, pair[0])})
+            MATCH (b:Entity {workspace: $workspace, key: coalesce(q.entity, pair[1])})
+            WITH pair, a, b WHERE CASE WHEN a = b
+                THEN EXISTS { (a)<-[m:MENTIONS]-()
+                    WHERE pair[0] IN m.names AND pair[1] IN m.names }
+                ELSE EXISTS { (a)<-[m:MENTIONS]-()-[n:MENTIONS]->(b)
+                    WHERE pair[0] IN m.names AND pair[1] IN n.names } END
+            RETURN pair
+            """,
+            workspace=self._workspace, pairs=[list(pair) for pair in pairs],
+        )  # fmt: skip
+        return {(row["pair"][0], row["pair"][1]) for row in rows}
+
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
         rows = await self._database.read(
             """
@@ -296,4 +315,4 @@ def _reviewed_of(p: Row) -> Reviewed:
         p["one"], p["other"], p["relation"], p["base"], p["score"], p["veto"],
         json.loads(p["features"]), p["leaf"],
     )  # fmt: skip
-    return Reviewed(pair, p["decision"])
+    return Reviewed(pair, p["decision"], p.get("tie") or "")

@@ -123,6 +123,22 @@ def _name_row(one: NameTotal) -> Row:
     return {"key": one.key, "properties": properties}
 
 
+async def open_tied(tx: Transaction, workspace: str, keys: Iterable[str], tie: str) -> None:
+    """Of pairs among these names, which the fold has locked, that wait for a passage with both, or
+    may have lost it."""
+    rows = await tx.run(
+        """
+        UNWIND $keys AS key
+        MATCH (p:Pair) USING INDEX p:Pair(workspace, tie, one, other)
+        WHERE p.workspace = $workspace AND p.tie = $tie AND p.one = key AND p.other IN $keys
+        RETURN DISTINCT p.one AS one
+        """,
+        workspace=workspace, keys=sorted(keys), tie=tie,
+    )  # fmt: skip
+    if rows:
+        await open_names(tx, workspace, [row["one"] for row in rows])
+
+
 async def open_names(tx: Transaction, workspace: str, keys: Iterable[str]) -> None:
     """Have decisions on these names taken anew."""
     await tx.run(

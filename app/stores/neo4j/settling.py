@@ -162,6 +162,7 @@ def _pair_row(reviewed: Reviewed) -> Row:
         "features": dump(dict(pair.features)),
         "leaf": pair.leaf,
         "decision": reviewed.decision,
+        "tie": reviewed.tie or None,
     }
 
 

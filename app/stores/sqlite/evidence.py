@@ -26,7 +26,7 @@ from app.folding import (
 )
 from app.stores.counts import EntityCount, RelationCount, tally_of
 from app.stores.records import dump, extraction_of, strength, thousandths
-from app.stores.sqlite.placements import count_names, placements_of
+from app.stores.sqlite.placements import count_names, open_tied, placements_of
 from app.stores.sqlite.rows import listed
 
 AliasCount = tuple[str, str]  # alias key, entity key
@@ -61,7 +61,11 @@ def exchange(
     and extraction. A name is counted once for both: what only moves does not change its facts."""
     before = _take(connection, workspace, taken)
     after = _add(connection, workspace, added)
-    count_names(connection, workspace, _surfaces(before), _surfaces(after))
+    gone, come = _surfaces(before), _surfaces(after)
+    count_names(connection, workspace, gone, come)
+    if sorted(gone) != sorted(come):
+        open_tied(connection, workspace, {surface.key for surface in gone}, "has")
+        open_tied(connection, workspace, {surface.key for surface in come}, "lacks")
 
 
 def _surfaces(rows: Iterable[MentionRow]) -> list[Surface]:

@@ -69,30 +69,38 @@ class SqliteMoves:
 
     async def moving(self) -> bool:
         rows = await self._database.rows(
-            "select 1 from moves where workspace = :workspace limit 1",
+            "select 1 from moves where workspace = :workspace"
+            f" union all select 1 from moved m where {_ORPHANED} limit 1",
             {"workspace": self._workspace},
         )
         return bool(rows)
 
     async def moved(self, job_id: str) -> bool:
         rows = await self._database.rows(
-            f"select 1 from moved m where {_MOVED} limit 1",
+            "select 1 from moved where workspace = :workspace and job_id = :job",
             {"workspace": self._workspace, "job": job_id},
         )
         return bool(rows)
 
-    async def tidy(self, job_id: str) -> None:
+    async def adopt(self, job_id: str) -> None:
         def work(connection: Connection) -> None:
             connection.execute(
-                f"delete from moved as m where {_MOVED}",
+                f"update or replace moved as m set job_id = :job where {_ORPHANED}",
                 {"workspace": self._workspace, "job": job_id},
             )
 
         await self._database.write(work)
 
+    async def tidy(self, job_id: str) -> None:
+        def work(connection: Connection) -> None:
+            connection.execute(
+                "delete from moved where workspace = ? and job_id = ?", (self._workspace, job_id)
+            )
 
-# Of a job that has ended, or was forgotten, nobody else will take care.
-_MOVED = (
-    "m.workspace = :workspace and (m.job_id = :job or not exists ("
-    " select 1 from jobs j where j.id = m.job_id and j.state in ('queued', 'running')))"
+        await self._database.write(work)
+
+
+_ORPHANED = (
+    "m.workspace = :workspace and not exists ("
+    " select 1 from jobs j where j.id = m.job_id and j.state in ('queued', 'running'))"
 )

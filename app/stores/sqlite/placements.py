@@ -65,6 +65,18 @@ def open_names(connection: Connection, workspace: str, keys: Iterable[str]) -> N
     )
 
 
+def open_tied(connection: Connection, workspace: str, keys: Iterable[str], tie: str) -> None:
+    """Of pairs among these names that wait for a passage with both, or may have lost it."""
+    tied = connection.execute(
+        "select p.one from json_each(:keys) k cross join pairs p indexed by pairs_tied"
+        " where p.workspace = :workspace and p.tie = :tie and p.tie <> '' and p.one = k.value"
+        " and p.other in (select value from json_each(:keys))",
+        {"workspace": workspace, "keys": listed(sorted(keys)), "tie": tie},
+    ).fetchall()
+    if tied:
+        open_names(connection, workspace, {row["one"] for row in tied})
+
+
 def add_moves(
     connection: Connection, workspace: str, moves: Iterable[tuple[str, str, str]]
 ) -> None:

@@ -94,13 +94,13 @@ def _record(
 ) -> None:  # fmt: skip
     connection.executemany(
         "insert or replace into pairs (workspace, one, other, relation, base, score, veto,"
-        " features, leaf, decision) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        " features, leaf, decision, tie) values (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
         [
             (
                 workspace, pair.one, pair.other, pair.relation, pair.base, round(pair.score, 3),
-                pair.veto, dump(dict(pair.features)), pair.leaf, decision,
+                pair.veto, dump(dict(pair.features)), pair.leaf, decision, tie,
             )
-            for pair, decision in ((one.pair, one.decision) for one in pairs)
+            for pair, decision, tie in ((one.pair, one.decision, one.tie) for one in pairs)
         ],
     )  # fmt: skip
     connection.executemany(
