@@ -54,8 +54,9 @@ imports: $(VENV)/.dev
 evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
 	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)
 
-faults: $(VENV)/.dev ## break the service by seeded schedules (STACK=embedded|neo4j SEED= RUNS= ONLY= JSON=)
-	@$(BIN)/python -m tests.faults
+faults: $(VENV)/.dev ## break the service by seeded schedules (STACK= SEED= RUNS= ONLY=)
+	@STACK=$(STACK) SEED=$(SEED) RUNS=$(RUNS) ONLY=$(ONLY) DOCUMENTS=$(DOCUMENTS) PARALLEL=$(PARALLEL) \
+	  JSON=$(JSON) $(BIN)/python -m tests.faults
 
 CASES := $(or $(HELIOGRAPH_SHARED),../shared)/cases/reports.jsonl
 cases: $(VENV)/.dev ## reported bugs as cases, on the whole service (FILE=other.jsonl, ONLY=ids or areas, STACK=neo4j)

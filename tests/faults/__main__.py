@@ -1,7 +1,8 @@
 """`make faults`: break the service by seeded schedules, and count what is lost or paid twice.
 
-Environment: STACK=embedded|neo4j, SEED=<number>, RUNS=<number>, ONLY=<seed of one schedule>,
-PARALLEL=<schedules at a time>, JSON=<file>.
+Environment: STACK=embedded,neo4j,crowd (many workers, and a rolling restart), SEED=<number>,
+RUNS=<number>, ONLY=<seed of one schedule>, PARALLEL=<schedules at a time>, DOCUMENTS=<number, of a
+crowd>, JSON=<file>.
 """
 
 from __future__ import annotations
@@ -15,18 +16,23 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.faults import ledger, report
+from tests.faults.crowd import crowd
 from tests.faults.runner import Outcome, References, distributed, embedded
 from tests.faults.servers import Servers
+from tests.servers import Missing
 
 RUNS = {"embedded": 200, "neo4j": 50}
+
+
+def base() -> int:
+    return int(os.environ.get("SEED") or 1)
 
 
 def seeds(stack: str) -> list[str]:
     if only := os.environ.get("ONLY"):
         return [only]
-    base = int(os.environ.get("SEED") or 1)
     runs = int(os.environ.get("RUNS") or RUNS[stack])
-    return [f"{stack}-{base}-{n}" for n in range(runs)]
+    return [f"{stack}-{base()}-{n}" for n in range(runs)]
 
 
 def on_embedded() -> Iterator[Outcome]:
@@ -43,26 +49,34 @@ def on_servers() -> Iterator[Outcome]:
             yield distributed(seed, model, references, servers)
 
 
-STACKS = {"embedded": on_embedded, "neo4j": on_servers}
+def in_a_crowd() -> Iterator[Outcome]:
+    documents = int(os.environ.get("DOCUMENTS") or 500)
+    with ledger.serving() as model, Servers.running() as servers:
+        for restarts in (False, True):
+            yield crowd(f"crowd-{base()}", documents, model, servers, restarts=restarts)
+
+
+STACKS = {"embedded": on_embedded, "neo4j": on_servers, "crowd": in_a_crowd}
 
 
 def main() -> None:
-    stack = os.environ.get("STACK") or "embedded"
-    start, outcomes = time.monotonic(), []
-    for outcome in STACKS[stack]():
-        outcomes.append(outcome)
-        mark = "FAILED" if outcome.wrong else "left" if outcome.left_out else "ok"
-        print(
-            f"{mark:6} {outcome.seed:16} {outcome.seconds:5.1f} s  {outcome.kind}: {outcome.fault}",
-            flush=True,
-        )
-        if outcome.wrong:
-            print(report.failure(outcome), flush=True)
-    print(f"\n{stack}, {len(outcomes)} schedules in {time.monotonic() - start:.0f} s\n")
-    print(report.markdown(outcomes))
+    """Exit status 1 if a schedule failed."""
+    every: dict[str, list[Outcome]] = {}
+    for stack in (os.environ.get("STACK") or "embedded,neo4j,crowd").split(","):
+        start, outcomes = time.monotonic(), every.setdefault(stack, [])
+        try:
+            for outcome in STACKS[stack]():
+                outcomes.append(outcome)
+                report.say(outcome)
+        except Missing as missing:
+            print(f"{stack} is left out: {missing}")
+            continue
+        print(f"\n{stack}, {len(outcomes)} schedules in {time.monotonic() - start:.0f} s\n")
+        print(report.markdown(outcomes), flush=True)
     if file := os.environ.get("JSON"):
-        Path(file).write_text(json.dumps(report.as_json(outcomes), indent=1))
-    sys.exit(any(one.wrong for one in outcomes))
+        found = {stack: report.as_json(outcomes) for stack, outcomes in every.items()}
+        Path(file).write_text(json.dumps(found, indent=1))
+    sys.exit(any(one.wrong for outcomes in every.values() for one in outcomes))
 
 
 if __name__ == "__main__":

@@ -192,8 +192,8 @@ def _report_stored(graph: Any, marks: Marks) -> None:
         texts.update((chunk.id, chunk.text) for chunk, _ in found)
         return found
 
-    async def stored(self: Any, chunk_id: str, extraction: Any) -> None:
-        await put_extraction(self, chunk_id, extraction)
+    async def stored(self: Any, chunk_id: str, *args: Any, **named: Any) -> None:
+        await put_extraction(self, chunk_id, *args, **named)
         if chunk_id in texts:
             marks.line("stored", digest(texts[chunk_id]))
 

@@ -40,8 +40,15 @@ def as_json(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     }
 
 
-def failure(outcome: Outcome) -> str:
-    return "\n".join(
-        (f"\nFAILED seed {outcome.seed}: {outcome.kind}: {outcome.fault}, "
-         f"scenario {outcome.scenario}", *outcome.wrong, outcome.tail)
-    )  # fmt: skip
+def say(outcome: Outcome) -> None:
+    """A line as it comes, and all that is known of one that failed."""
+    mark = "FAILED" if outcome.wrong else "left out" if outcome.left_out else "ok"
+    print(
+        f"{mark:8} {outcome.seed:16} {outcome.seconds:5.1f} s  {outcome.kind}: {outcome.fault}"
+        f"{f' ({outcome.left_out})' if outcome.left_out else ''}",
+        flush=True,
+    )
+    if outcome.stray:
+        print(f"         {len(outcome.stray)} stray: {', '.join(outcome.stray)}", flush=True)
+    if outcome.wrong:
+        print(f"scenario {outcome.scenario}", *outcome.wrong, outcome.tail, sep="\n", flush=True)

@@ -26,7 +26,7 @@ from tests.system.stack import ROOT, clean_environment
 RESTART_SECONDS = 0.2  # as a container's supervisor waits before the first restart
 START_SECONDS = 90.0
 STOP_SECONDS = 30.0
-MOST_RESTARTS = 12
+MOST_LIVES = 12
 
 # Short, so that a schedule takes seconds; some schedules run with the defaults.
 QUICK = {
@@ -96,10 +96,11 @@ class Stack(ABC):
         self._watch = threading.Thread(target=self._supervise, daemon=True)
 
     def add(
-        self, name: str, role: str, faults: Mapping[str, Any], *, lasting: bool = False
-    ) -> None:
+        self, name: str, role: str, faults: Mapping[str, Any], *, lasting: bool = False,
+        env: Mapping[str, str] | None = None,
+    ) -> None:  # fmt: skip
         log = self.folder / f"{name}.log"
-        self.members.append(Member(name, role, self.env, log, faults, lasting))
+        self.members.append(Member(name, role, {**self.env, **(env or {})}, log, faults, lasting))
 
     def member(self, name: str) -> Member:
         return next(one for one in self.members if one.name == name)
@@ -116,14 +117,17 @@ class Stack(ABC):
             with suppress(httpx.TransportError):
                 if httpx.get(f"{self.url}/readyz", timeout=10).status_code == 200:
                     return
-            if time.monotonic() > until or self.restarts > MOST_RESTARTS:
+            if time.monotonic() > until or self._hopeless():
                 raise TimeoutError(f"the service does not come up: {self.tail()}")
             time.sleep(0.03)
+
+    def _hopeless(self) -> bool:
+        return max(member.lives for member in self.members) > MOST_LIVES
 
     def _supervise(self) -> None:
         while not self._stopping.wait(0.03):
             for member in self.members:
-                if member.process is None or self.restarts > MOST_RESTARTS:
+                if member.process is None or self._hopeless():
                     continue
                 if member.process.poll() is not None:
                     if self._stopping.wait(RESTART_SECONDS):

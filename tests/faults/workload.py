@@ -3,6 +3,7 @@ they are still on their way. A scenario is a number; the same number is always t
 
 from __future__ import annotations
 
+import itertools
 import random
 import time
 from collections.abc import Mapping
@@ -83,8 +84,10 @@ def scenario(number: int) -> Scenario:
 class Client:
     """Repeats what the service could not take, as any client of a network service must."""
 
-    def __init__(self, url: str) -> None:
-        self._http = httpx.Client(base_url=url, timeout=httpx.Timeout(10.0, connect=2.0))
+    def __init__(self, *urls: str) -> None:
+        """Of one service, by any of its addresses."""
+        self._urls = urls
+        self._http = httpx.Client(timeout=httpx.Timeout(10.0, connect=2.0))
         self._requests = 0
 
     def close(self) -> None:
@@ -100,10 +103,10 @@ class Client:
 
     def _reply(self, method: str, path: str, **request: Any) -> httpx.Response:
         until = time.monotonic() + PATIENCE
-        while True:
+        for url in itertools.cycle(self._urls):
             why = ""
             try:
-                reply = self._http.request(method, path, **request)
+                reply = self._http.request(method, url + path, **request)
                 if reply.status_code < 400 or reply.status_code == 404:
                     return reply
                 why = f"{reply.status_code} {reply.text[:300]}"
@@ -114,6 +117,7 @@ class Client:
             if time.monotonic() > until:
                 raise TimeoutError(f"{method} {path}: {why}")
             time.sleep(0.1)
+        raise AssertionError("the cycle has no end")
 
     def run(self, ops: tuple[Op, ...]) -> None:
         for op in ops:
@@ -127,12 +131,12 @@ class Client:
             else:
                 time.sleep(op.seconds)
 
-    def add(self, documents: Mapping[str, str]) -> None:
+    def add(self, documents: Mapping[str, str], client: str = "") -> None:
         self._requests += 1
         rows = [{"id": one, "name": one, "text": text} for one, text in documents.items()]
         self.call(
             "POST", "/documents", json={"documents": rows},
-            headers={"Idempotency-Key": f"request-{self._requests}"},
+            headers={"Idempotency-Key": f"request-{client}-{self._requests}"},
         )  # fmt: skip
 
     def wait_idle(self, patience: float = PATIENCE) -> dict[str, int]:
