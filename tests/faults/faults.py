@@ -83,6 +83,13 @@ def end_at_last(stack: Stack, name: str) -> None:
     stack.last_resort = name
 
 
+def killed_with_a_usual_lease(chance: random.Random) -> Fault:
+    """With the settings that a service has by itself, to see how long recovery takes then."""
+    one = killed_at_a_point(chance)
+    usual = {"HELIOGRAPH_LEASE_SECONDS": "30"}
+    return replace(one, kind="process killed at a boundary, lease of 30 s", settings=usual)
+
+
 def killed_at_any_time(chance: random.Random) -> Fault:
     times = sorted(chance.uniform(0.05, 2.0) for _ in range(chance.choice((1, 1, 2))))
 
@@ -234,6 +241,7 @@ def filled(folder: Path) -> Iterator[None]:
 
 EMBEDDED: tuple[tuple[int, Callable[[random.Random], Fault]], ...] = (
     (50, killed_at_a_point),
+    (3, killed_with_a_usual_lease),
     (12, killed_at_any_time),
     (8, frozen),
     (6, queue_killed),
