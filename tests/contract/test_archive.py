@@ -16,6 +16,7 @@ from app.ports import Journal, VectorStore, Workspace
 from app.resolution.settlement import Settlement
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.qdrant import QdrantEngine, QdrantVectors
+from app.terms import document_sparse
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump, fingerprint
 from tests import make, qdrant_standin
@@ -303,3 +304,33 @@ async def test_a_lost_a_strange_and_a_changed_point_show(shelf: Shelf) -> None:
     await shelf.workspace.vectors.upsert([kept])
     await shelf.workspace.vectors.delete([strange.ref])
     assert list(difference(before, await shelf.lines())) == ["missing points chunk curie#1"]
+
+
+# --- points, as they are read --------------------------------------------------------------------
+
+
+def point(key: str, text: str) -> Point:
+    dense = (0.6, 0.8, *[0.0] * (HashedWords.dimension - 2))
+    return Point(Ref(Kind.CHUNK, key), dense, document_sparse(text, average=10), "d")
+
+
+async def test_stored_points_are_read_by_reference_and_page_by_page(vectors: Any) -> None:
+    here, neighbour = vectors(make.name()), vectors(make.name())
+    points = [point(f"k{n}", f"words {n}") for n in range(5)]
+    await here.upsert([*points, replace(point("bare", "words only"), dense=())])
+    await neighbour.upsert([point("k1", "of another workspace")])
+    [found] = await here.read([Ref(Kind.CHUNK, "k3"), Ref(Kind.CHUNK, "none")])
+    assert (found.ref, found.document_id) == (points[3].ref, "d")
+    assert found.dense == pytest.approx(points[3].dense)
+    assert dict(zip(*found.sparse, strict=True)) == pytest.approx(
+        dict(zip(*points[3].sparse, strict=True))
+    )
+    seen, after, more = [], "", True
+    while more:
+        page, after = await here.scroll(Kind.CHUNK, after=after, limit=2)
+        seen += page
+        more = bool(after)
+    assert sorted(one.ref.key for one in seen) == ["bare", "k0", "k1", "k2", "k3", "k4"]
+    assert [one.dense for one in seen if one.ref.key == "bare"] == [()]
+    assert await here.scroll(Kind.ENTITY) == ([], "")
+    assert await here.read([]) == []

@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import re
 import threading
+import time
 from collections.abc import AsyncIterator, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -47,8 +48,21 @@ class BucketHandler(BaseHTTPRequestHandler):
         self._reply(200, etag=hashlib.md5(body).hexdigest())
 
     def do_GET(self) -> None:
-        if self._allowed():
-            body = self.server.objects.get(self._address()[0])
+        if not self._allowed():
+            return
+        path, query = self._address()
+        if "list-type" in query:
+            start = f"{path.rstrip('/')}/"
+            keys = (one.removeprefix(start) for one in sorted(self.server.objects))
+            found = (
+                f"<Contents><Key>{key}</Key><LastModified>2030-01-01T00:00:00.000Z</LastModified>"
+                "<ETag>none</ETag><Size>1</Size></Contents>"
+                for key in keys
+                if key.startswith(query.get("prefix", ""))
+            )
+            self._xml("ListBucketResult", "".join(found) + "<IsTruncated>false</IsTruncated>")
+        else:
+            body = self.server.objects.get(path)
             self._reply(404 if body is None else 200, body or b"")
 
     def do_POST(self) -> None:
@@ -253,3 +267,13 @@ async def test_refused_credentials_are_unavailable(monkeypatch: pytest.MonkeyPat
 def test_an_impossible_address_is_refused(url: str) -> None:
     with pytest.raises(Misconfigured):
         ObjectBlobs.open(url)
+
+
+async def test_all_keys_are_listed_with_when_they_were_put(blobs: ObjectBlobs) -> None:
+    before = time.time()
+    keys = {await blobs.put(f"listed {n}".encode()) for n in range(3)}
+    found = {key: put_at async for key, put_at in blobs.list()}
+    assert keys <= found.keys()
+    assert all(found[key] >= before - 60 for key in keys)  # clocks of stores differ
+    await blobs.delete(sorted(keys))
+    assert not keys & {key async for key, _ in blobs.list()}
