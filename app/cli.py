@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from app import commands
+from app import commands, renew_commands
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE
 from app.domain import ApiKey, Scope
@@ -50,14 +50,6 @@ def migrate() -> None:
     from migrations.__main__ import main as run_migrations  # noqa: PLC0415  as above
 
     raise typer.Exit(run_migrations())
-
-
-@cli.command()
-def reindex() -> None:
-    """Embed everything anew, for instance with another model. Stop the service first."""
-    from workers.reindex import reindex as embed_anew  # noqa: PLC0415  as above
-
-    typer.echo(f"{_run(embed_anew(load()))} points written")
 
 
 @keys.command("create")
@@ -133,6 +125,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 
 commands.install(cli, _run)
+renew_commands.install(cli, _run)
 
 
 def main() -> None:

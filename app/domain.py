@@ -60,11 +60,12 @@ class Plan(StrEnum):
     DELETE = "delete"
     WITHDRAW = "withdraw"  # of what an ingest that was cancelled or failed has left visible
     CURATE = "curate"  # of the workspace: it has no document
+    REBUILD = "rebuild"  # of the workspace: its graph anew from what was read
 
 
 FIRST_STAGE: Mapping[Plan, str] = {
     Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.WITHDRAW: "withdraw",
-    Plan.CURATE: "resolve",
+    Plan.CURATE: "resolve", Plan.REBUILD: "refold",
 }  # fmt: skip
 
 
@@ -513,12 +514,14 @@ class Embeddings:
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """`dense` is () where the model has no vector for the text: then only its words find it."""
+    """`dense` is () where the model has no vector for the text: then only its words find it.
+    `digest` identifies the text."""
 
     ref: Ref
     dense: Vector
     sparse: Sparse
     document_id: str = ""  # chunks only
+    digest: str = ""
 
 
 @dataclass(frozen=True, slots=True)

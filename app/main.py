@@ -97,7 +97,9 @@ def _lifespan(
             if opened is None:
                 opened = await stack.enter_async_context(_services(settings))
             await refuse_open_door(settings, opened)
-            app.state.deployment = Deployment(settings, opened, metrics, Gate(opened.keyring))
+            deployment = Deployment(settings, opened, metrics, Gate(opened.keyring))
+            stack.push_async_callback(deployment.reindexing.stop)
+            app.state.deployment = deployment
             log.info("serving host=%s port=%d", settings.host, settings.port)
             yield
 

@@ -12,7 +12,7 @@ from pydantic import BaseModel, Field, StringConstraints
 from starlette.exceptions import HTTPException
 from starlette.routing import Match
 
-from app.api import upkeep
+from app.api import rebuilding, upkeep
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE, Administrator, Caller, Deployed, JsonOnly
 from app.api.fields import Body
@@ -23,6 +23,7 @@ from app.errors import Conflict, Forbidden, NotFound
 
 router = APIRouter(prefix="/admin", tags=["admin"])
 router.include_router(upkeep.router)
+router.include_router(rebuilding.router)
 
 
 class NewKeyBody(Body):

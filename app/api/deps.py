@@ -18,6 +18,7 @@ from app.errors import AppError, Forbidden, Invalid, Unauthenticated, Unavailabl
 from app.ports import Services, Workspace
 from app.settings import Settings
 from app.telemetry import Metrics
+from app.upkeep.reindexing import Reindexing
 
 WORKSPACE = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,63}$"
 MAKE_A_KEY = "python -m app.cli keys create --scope admin"
@@ -32,6 +33,7 @@ class Deployment:
     metrics: Metrics
     gate: Gate
     uploads: Budget = field(default_factory=Budget)
+    reindexing: Reindexing = field(default_factory=Reindexing)
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,3 +236,4 @@ def _document_id(
 
 DocumentId = Annotated[str, Depends(_document_id)]
 JobId = Annotated[str, Path(description="Id of a job.", max_length=64)]
+ChunkId = Annotated[str, Path(description="Id of a chunk.", max_length=64)]

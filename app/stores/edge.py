@@ -9,12 +9,9 @@ and saved nothing, and space of rewritten points is used again without it.
 from __future__ import annotations
 
 import asyncio
-import json
-import logging
-import shutil
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import TypeVar
@@ -22,82 +19,175 @@ from typing import TypeVar
 import qdrant_edge as qe
 
 from app.domain import Hit, Kind, Point, Ref, VectorQuery
-from app.errors import AppError, Misconfigured, Unavailable
+from app.errors import Conflict, Unavailable
 from app.stores import vectors
+from app.stores.edge_shards import (
+    Manifest,
+    OpenShards,
+    Shards,
+    beside,
+    delete_others,
+    delete_shards,
+    read_manifest,
+    write_manifest,
+)
 
 T = TypeVar("T")
 
-MANIFEST = "manifest.json"
-THREADS = 4
-
-log = logging.getLogger("heliograph.vectors")
-
 
 class EdgeEngine:
-    """The open folder; safe for many threads, but of one process only."""
+    """The open folder and the vectors in use; safe for many tasks, but of one process only."""
 
-    def __init__(
-        self, path: Path, model: str, dimension: int, shards: Mapping[Kind, qe.EdgeShard]
-    ) -> None:
-        self.path = path
-        self.model = model
-        self.dimension = dimension
-        self._shards = shards
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vectors")
-        self._closed = False
+    def __init__(self, folder: Path, opened: OpenShards | None) -> None:
+        self._folder = folder
+        self._opened = opened
+        self._holding = False
+        self._left = False  # vectors of another model are in use; these answer until the end
+        self._next: EdgeNext | None = None
 
     @classmethod
     @asynccontextmanager
     async def open(
-        cls, path: Path, model: str, dimension: int, *, reindex: bool = False
+        cls, folder: Path, model: str, dimension: int, *, reindex: bool = False
     ) -> AsyncIterator[EdgeEngine]:
-        """With `reindex` vectors of another model may be there; `switch` then replaces them.
+        """With `reindex` vectors of another model, or none, may be there, to make others `beside`.
 
         Raises `Misconfigured` if another process has the folder or another model built it."""
-        engine = await asyncio.to_thread(_open, path, model, dimension, reindex=reindex)
+        wanted = Manifest(model, dimension)
+        engine = cls(folder, await asyncio.to_thread(_open, folder, wanted, reindex=reindex))
         try:
             yield engine
         finally:
-            engine.close()
+            if engine._opened is not None:
+                engine._opened.close()
 
-    async def run(self, call: Callable[[Mapping[Kind, qe.EdgeShard]], T]) -> T:
-        """One hop into the thread pool; the engine releases the interpreter lock there."""
-        if self._closed:
-            raise Unavailable("The vector store is closed.")
-        return await asyncio.get_running_loop().run_in_executor(
-            self._pool, _translated(call), self._shards
-        )
+    @property
+    def model(self) -> str:
+        return self._in_use().model
+
+    @property
+    def dimension(self) -> int:
+        return self._in_use().dimension
+
+    async def run(self, call: Callable[[Shards], T]) -> T:
+        return await self._in_use().run(call)
+
+    async def write(self, call: Callable[[Shards], T]) -> T:
+        if self._left:
+            raise vectors.moved_on()
+        if self._holding:
+            raise vectors.being_switched()
+        return await self.run(call)
 
     async def ping(self) -> str:
         await self.run(lambda shards: [shard.info() for shard in shards.values()])
         return f"qdrant-edge {version('qdrant-edge-py')}"
 
-    async def switch(self) -> None:
-        """Make the open model the folder's model and delete the vectors of all others."""
-        await self.run(lambda _: _write_manifest(self.path, self.model, self.dimension))
-        names = {MANIFEST, *_shard_names(self.model, self.dimension).values()}
-        await asyncio.to_thread(_delete_others, self.path, names)
+    @asynccontextmanager
+    async def beside(self, model: str, dimension: int) -> AsyncIterator[EdgeNext]:
+        if self._left:
+            raise vectors.moved_on()
+        if self._next is not None:
+            raise Conflict("New vectors are being made already.")
+        used = self._opened.manifest if self._opened else None
+        manifest = beside(self._folder, used, model, dimension)
+        made = self._next = EdgeNext(self, manifest)
+        try:
+            made.opened = await asyncio.to_thread(OpenShards.load, self._folder, manifest)
+            yield made
+        finally:
+            self._holding = False
+            self._next = None
+            if made.opened is not None and made.opened is not self._opened:
+                made.opened.close()
 
-    def close(self) -> None:
-        """Waits for running calls; blocking, since it must also finish when a task is cancelled."""
-        self._closed = True
-        self._pool.shutdown(wait=True)
-        for shard in self._shards.values():
-            shard.flush()
-            shard.close()
+    async def discard(self) -> list[str]:
+        if self._next is not None:
+            raise Conflict("New vectors are being made. Stop that first.")
+        used = read_manifest(self._folder)
+        kept = {*(used.names.values() if used else ()), *self._names()}
+        return await asyncio.to_thread(delete_others, self._folder, kept)
+
+    def _in_use(self) -> OpenShards:
+        if self._opened is None:
+            raise Unavailable("There are no vectors yet. Run `python -m app.cli reindex`.")
+        return self._opened
+
+    def _names(self) -> set[str]:
+        return set(self._opened.manifest.names.values()) if self._opened else set()
+
+    def _hold(self) -> None:
+        self._holding = True
+
+    async def _take_over(self, made: OpenShards) -> None:
+        former = self._opened
+        names = tuple(sorted(self._names()))
+        await asyncio.to_thread(write_manifest, self._folder, replace(made.manifest, former=names))
+        if former is not None and not former.manifest.of_same_model(made.manifest):
+            self._left = True  # questions are embedded by the former model here
+            return
+        self._opened = made
+        if former is not None:
+            await asyncio.to_thread(former.close)
+        await asyncio.to_thread(delete_shards, self._folder, names)
+
+
+class EdgeNext:
+    """Implements `app.ports.NextVectors`."""
+
+    def __init__(self, engine: EdgeEngine, manifest: Manifest) -> None:
+        self._engine = engine
+        self._manifest = manifest
+        self._held = False
+        self.opened: OpenShards | None = None
+
+    def store(self, workspace: str) -> EdgeVectors:
+        assert self.opened is not None, "inside `beside`"
+        return EdgeVectors(self.opened, workspace)
+
+    async def hold(self) -> bool:
+        """Only this process writes, so nothing ends it but leaving."""
+        self._engine._hold()
+        held, self._held = self._held, True
+        return held
+
+    async def switch(self) -> None:
+        if not self._held:
+            raise Conflict("Whoever writes was not held.")
+        assert self.opened is not None, "inside `beside`"
+        await self._engine._take_over(self.opened)
+
+
+def _open(folder: Path, wanted: Manifest, *, reindex: bool) -> OpenShards | None:
+    folder.mkdir(parents=True, exist_ok=True)
+    used = read_manifest(folder)
+    if used is None:
+        if reindex:
+            return None
+        used = wanted
+        write_manifest(folder, used)
+    elif not used.of_same_model(wanted) and not reindex:
+        raise vectors.refuse_other_model(
+            stored=f"{used.model} ({used.dimension} dimensions)",
+            model=wanted.model, dimension=wanted.dimension,
+        )  # fmt: skip
+    opened = OpenShards.load(folder, used)
+    if not reindex:
+        delete_shards(folder, set(used.former) - set(used.names.values()))
+    return opened
 
 
 class EdgeVectors:
     """`VectorStore` of one workspace."""
 
-    def __init__(self, engine: EdgeEngine, workspace: str) -> None:
+    def __init__(self, engine: EdgeEngine | OpenShards, workspace: str) -> None:
         self._engine = engine
         self._workspace = workspace
 
     async def upsert(self, points: Sequence[Point]) -> None:
         vectors.check_points(points, model=self._engine.model, dimension=self._engine.dimension)
         if points:
-            await self._engine.run(lambda shards: self._upsert(shards, points))
+            await self._engine.write(lambda shards: self._upsert(shards, points))
 
     async def search(self, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         places = vectors.places_by_kind(
@@ -112,7 +202,7 @@ class EdgeVectors:
 
     async def delete(self, refs: Sequence[Ref]) -> None:
         if refs:
-            await self._engine.run(lambda shards: self._delete(shards, refs))
+            await self._engine.write(lambda shards: self._delete(shards, refs))
 
     async def count(self, kind: Kind) -> int:
         request = qe.CountRequest(exact=True, filter=self._filter())
@@ -135,7 +225,21 @@ class EdgeVectors:
         points = [vectors.stored_point(kind, one.payload, one.vector) for one in records]
         return points, str(following or "")
 
-    def _upsert(self, shards: Mapping[Kind, qe.EdgeShard], points: Sequence[Point]) -> None:
+    async def digests(self, refs: Sequence[Ref]) -> dict[Ref, str]:
+        return await self._engine.run(lambda shards: self._digests(shards, refs)) if refs else {}
+
+    async def listed(
+        self, kind: Kind, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[Ref], str]:
+        request = qe.ScrollRequest(
+            offset=after or None, limit=limit, filter=self._filter(), with_payload=True,
+            with_vector=False,
+        )  # fmt: skip
+        records, following = await self._engine.run(lambda shards: shards[kind].scroll(request))
+        refs = [vectors.stored_digest(kind, one.payload)[0] for one in records]
+        return refs, str(following or "")
+
+    def _upsert(self, shards: Shards, points: Sequence[Point]) -> None:
         touched = set()
         for kind, batch in vectors.by_kind(points):
             shards[kind].update(qe.UpdateOperation.upsert_points([self._point(p) for p in batch]))
@@ -152,7 +256,7 @@ class EdgeVectors:
 
     def _search(
         self,
-        shards: Mapping[Kind, qe.EdgeShard],
+        shards: Shards,
         queries: Sequence[VectorQuery],
         places: Mapping[Kind, Sequence[int]],
     ) -> dict[int, list[Hit]]:
@@ -181,7 +285,7 @@ class EdgeVectors:
             with_payload=["key"],
         )
 
-    def _read(self, shards: Mapping[Kind, qe.EdgeShard], refs: Sequence[Ref]) -> list[Point]:
+    def _read(self, shards: Shards, refs: Sequence[Ref]) -> list[Point]:
         found = []
         for kind, batch in vectors.refs_by_kind(refs):
             ids: list[qe.PointId] = [vectors.point_id(self._workspace, ref) for ref in batch]
@@ -189,7 +293,16 @@ class EdgeVectors:
                 found.append(vectors.stored_point(kind, one.payload, one.vector))
         return found
 
-    def _delete(self, shards: Mapping[Kind, qe.EdgeShard], refs: Sequence[Ref]) -> None:
+    def _digests(self, shards: Shards, refs: Sequence[Ref]) -> dict[Ref, str]:
+        found = {}
+        for kind, batch in vectors.refs_by_kind(refs):
+            ids: list[qe.PointId] = [vectors.point_id(self._workspace, ref) for ref in batch]
+            for one in shards[kind].retrieve(ids, with_payload=True, with_vector=False):
+                ref, digest = vectors.stored_digest(kind, one.payload)
+                found[ref] = digest
+        return found
+
+    def _delete(self, shards: Shards, refs: Sequence[Ref]) -> None:
         touched = set()
         for kind, batch in vectors.refs_by_kind(refs):
             ids: list[qe.PointId] = [vectors.point_id(self._workspace, ref) for ref in batch]
@@ -209,7 +322,7 @@ class EdgeVectors:
         return qe.Filter(must=must)
 
 
-def _flush(shards: Mapping[Kind, qe.EdgeShard], kinds: Iterable[Kind]) -> None:
+def _flush(shards: Shards, kinds: Iterable[Kind]) -> None:
     """The log survives a killed process, this (9 ms) also a power cut: the graph is told next that
     these points are there."""
     for kind in kinds:
@@ -219,107 +332,3 @@ def _flush(shards: Mapping[Kind, qe.EdgeShard], kinds: Iterable[Kind]) -> None:
 def _hit(point: qe.ScoredPoint) -> Hit:
     assert point.payload is not None
     return Hit(point.payload["key"], point.score)
-
-
-# --- opening -------------------------------------------------------------------------------------
-
-
-def _open(path: Path, model: str, dimension: int, *, reindex: bool) -> EdgeEngine:
-    path.mkdir(parents=True, exist_ok=True)
-    stored = _read_manifest(path)
-    if stored is None:
-        _write_manifest(path, model, dimension)
-    elif stored != (model, dimension) and not reindex:
-        raise vectors.refuse_other_model(
-            stored=f"{stored[0]} ({stored[1]} dimensions)", model=model, dimension=dimension
-        )
-    shards: dict[Kind, qe.EdgeShard] = {}
-    try:
-        for kind, name in _shard_names(model, dimension).items():
-            shards[kind] = _open_shard(path / name, dimension)
-    except AppError:
-        for shard in shards.values():
-            shard.close()
-        raise
-    return EdgeEngine(path, model, dimension, shards)
-
-
-def _open_shard(path: Path, dimension: int) -> qe.EdgeShard:
-    config = qe.EdgeConfig(
-        vectors={vectors.DENSE: qe.EdgeVectorParams(size=dimension, distance=qe.Distance.Cosine)},
-        sparse_vectors={vectors.TERMS: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
-    )
-    if not path.exists():
-        _create_shard(path, config)
-    try:
-        return qe.EdgeShard.load(str(path), config)
-    except Exception as error:  # the engine knows no narrower type
-        if "WouldBlock" in str(error):
-            raise Misconfigured(
-                f"The vector folder {path.parent} is in use by another process. The embedded "
-                "store serves one process; several need HELIOGRAPH_VECTOR_URL=http://<qdrant>."
-            ) from error
-        raise Misconfigured(f"The vector folder {path} cannot be opened: {error}") from error
-
-
-def _create_shard(path: Path, config: qe.EdgeConfig) -> None:
-    """Beside its place and then renamed: a start that was killed leaves no half-made shard."""
-    draft = path.with_name(f"{path.name}.new")
-    shutil.rmtree(draft, ignore_errors=True)
-    try:
-        shard = qe.EdgeShard.create(str(draft), config)
-        tenant = qe.KeywordIndexParams(is_tenant=True)
-        shard.update(qe.UpdateOperation.create_field_index("workspace", tenant))
-        plain = qe.KeywordIndexParams()
-        shard.update(qe.UpdateOperation.create_field_index("document_id", plain))
-        shard.flush()
-        shard.close()
-    except Exception as error:  # the engine knows no narrower type
-        raise Misconfigured(f"The vector folder {path} cannot be made: {error}") from error
-    draft.rename(path)
-
-
-def _shard_names(model: str, dimension: int) -> dict[Kind, str]:
-    return {kind: vectors.collection_name("heliograph", kind, model, dimension) for kind in Kind}
-
-
-def _read_manifest(path: Path) -> tuple[str, int] | None:
-    file = path / MANIFEST
-    if not file.exists():
-        return None
-    try:
-        manifest = json.loads(file.read_text("utf-8"))
-        return str(manifest["model"]), int(manifest["dimension"])
-    except (ValueError, KeyError, TypeError) as error:
-        raise Misconfigured(f"{file} is damaged; delete the folder and reindex.") from error
-
-
-def _write_manifest(path: Path, model: str, dimension: int) -> None:
-    draft = path / f"{MANIFEST}.new"
-    draft.write_text(json.dumps({"model": model, "dimension": dimension}) + "\n", "utf-8")
-    draft.replace(path / MANIFEST)
-
-
-def _delete_others(path: Path, names: set[str]) -> None:
-    for entry in path.iterdir():
-        if entry.name not in names and entry.is_dir():
-            shutil.rmtree(entry)
-            log.info("vectors.deleted folder=%s", entry.name)
-
-
-def _translated(call: Callable[..., T]) -> Callable[..., T]:
-    def translated(shards: Mapping[Kind, qe.EdgeShard]) -> T:
-        with _errors():
-            return call(shards)
-
-    return translated
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    try:
-        yield
-    except Exception as error:
-        if type(error) is not Exception:  # the engine raises just that; all else is ours
-            raise
-        raise Unavailable(f"The vector store failed: {str(error)[:200]}") from error

@@ -1,34 +1,34 @@
 """Vectors on a Qdrant server, for several processes and hosts.
 
-One collection per kind and embedding model; an alias per kind names the collection in use, so that
-another model is noticed at start and `reindex` can build beside and then switch in one step.
+Collections are of a kind and an embedding model, in two slots, so that one can be made while the
+other is in use. An alias per kind names the collection in use, whatever the model; another one per
+kind and model is what processes of that model read and write, so that all of them switch at once. A
+third one exists while writers are to wait: its name says until when.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
-from importlib.metadata import version
 from typing import TYPE_CHECKING, TypeVar
 
-import httpx
-
 from app.domain import Hit, Kind, Point, Ref, VectorQuery
-from app.errors import AppError, Conflict, Invalid, Misconfigured, Overloaded, TooLarge, Unavailable
+from app.errors import AppError, Conflict, Misconfigured
 from app.stores import vectors
+from app.stores.qdrant_server import KeyRefused, QdrantServer
 
 if TYPE_CHECKING:
     from qdrant_client import AsyncQdrantClient, models
 
 T = TypeVar("T")
 
-TIMEOUT_SECONDS = 30
-# Idle connections are dropped before the server does (5 s), or a call meets a closing one.
-BROKEN = (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError)
-LIMITS = httpx.Limits(max_connections=100, max_keepalive_connections=20, keepalive_expiry=3.0)
+PREFIX = "heliograph"
+HOLD_SECONDS = 60
+DRAIN_SECONDS = 2
 
 log = logging.getLogger("heliograph.vectors")
 
@@ -36,144 +36,180 @@ log = logging.getLogger("heliograph.vectors")
 class QdrantEngine:
     """An open client and the collections of one embedding model."""
 
-    def __init__(
-        self, client: AsyncQdrantClient, model: str, dimension: int, *, prefix: str = "heliograph"
-    ) -> None:
+    def __init__(self, server: QdrantServer, model: str, dimension: int) -> None:
         self.model = model
         self.dimension = dimension
-        self.collections = {
-            kind: vectors.collection_name(prefix, kind, model, dimension) for kind in Kind
-        }
-        self._aliases = {
-            kind: f"{prefix}_{collection}" for kind, collection in vectors.COLLECTIONS.items()
-        }
-        self._client = client
+        self.names = _aliases_of(server.prefix, model, dimension)
+        self.server = server
+        self._slots = vectors.slots(server.prefix, model, dimension)
 
     @classmethod
     @asynccontextmanager
     async def open(
         cls, url: str, api_key: str, model: str, dimension: int,
-        *, reindex: bool = False, prefix: str = "heliograph",
+        *, reindex: bool = False, prefix: str = PREFIX,
     ) -> AsyncIterator[QdrantEngine]:  # fmt: skip
-        """With `reindex` vectors of another model may be in use; `switch` then replaces them.
+        """With `reindex` vectors of another model, or none, may be there, to make others `beside`.
 
         Raises `Misconfigured` for another model or a refused key, `Unavailable` if out of reach."""
-        # 0.7 s to import, and not needed where vectors are embedded.
-        from qdrant_client import AsyncQdrantClient  # noqa: PLC0415
-
-        client = AsyncQdrantClient(
-            url=url,
-            headers={"api-key": api_key} if api_key else None,
-            timeout=TIMEOUT_SECONDS,
-            limits=LIMITS,
-            check_compatibility=False,  # a blocking call; `_check_version` does it
-        )
-        try:
-            engine = cls(client, model, dimension, prefix=prefix)
-            await engine._prepare(reindex=reindex)
+        async with QdrantServer.open(url, api_key, prefix) as server:
+            engine = cls(server, model, dimension)
+            try:
+                await server.version()
+                if not reindex:
+                    await engine._complete()
+            except KeyRefused as error:
+                raise Misconfigured(error.detail) from error
             yield engine
-        finally:
-            await client.close()
 
     async def call(self, action: Callable[[AsyncQdrantClient], Awaitable[T]]) -> T:
-        """Tried twice where the connection broke: every call here may be repeated."""
-        with _errors():
-            try:
-                return await action(self._client)
-            except Exception as error:
-                if not isinstance(getattr(error, "source", None), BROKEN):
-                    raise
-            return await action(self._client)
+        return await self.server.call(action)
 
     async def ping(self) -> str:
         found = await self.call(lambda client: client.info())
         return f"qdrant {found.version}"
 
-    async def switch(self) -> None:
-        """Make the open model the one in use and delete the collections of the model before it."""
-        old = await self._in_use()
-        await self._use(replace=old.keys())
-        for name in old.values():
-            if name not in self.collections.values():
-                await self._drop(name)
+    async def admit(self) -> None:
+        """Refuse a writer while new vectors take over, and once they are of another model."""
+        aliases = await self.server.aliases()
+        if any(time.time() < until for until in self.server.holds(aliases).values()):
+            raise vectors.being_switched()
+        if self._others(self.server.in_use(aliases)):
+            raise vectors.moved_on()
 
-    async def _drop(self, name: str) -> None:
-        await self.call(lambda client: client.delete_collection(name))
-        log.info("vectors.deleted collection=%s", name)
-
-    async def _prepare(self, *, reindex: bool) -> None:
+    @asynccontextmanager
+    async def beside(self, model: str, dimension: int) -> AsyncIterator[QdrantNext]:
+        used = set(self.server.in_use(await self.server.aliases()).values())
+        slots = vectors.slots(self.server.prefix, model, dimension)
+        free = [names for names in slots if not used & set(names.values())]
+        there = await self.server.collections()
+        names = next((names for names in free if there & set(names.values())), free[0])
+        await asyncio.gather(*(self.server.create(name, dimension) for name in names.values()))
+        made = QdrantNext(self.server, model, dimension, names)
         try:
-            await self._check_version()
-            used = await self._in_use()
-            if not reindex:
-                self._refuse_other(used)
-            await asyncio.gather(*(self._create(kind) for kind in Kind))
-            if not reindex and used.keys() != set(Kind):
-                await self._use()
-                self._refuse_other(await self._in_use())
-        except _Refused as error:
-            raise Misconfigured(error.detail) from error
+            yield made
+        finally:
+            with suppress(AppError):  # it lapses by itself
+                await asyncio.shield(made.release())
 
-    async def _use(self, replace: Collection[Kind] = ()) -> None:
-        """Point the aliases to our collections, all at once."""
-        from qdrant_client import models  # noqa: PLC0415
+    async def discard(self) -> list[str]:
+        used = set(self.server.in_use(await self.server.aliases()).values())
+        ours = tuple(f"{alias}__" for alias in self.server.used.values())
+        there = await self.server.collections()
+        gone = sorted(name for name in there - used if name.startswith(ours))
+        for name in gone:
+            await self.server.drop(name)
+        return gone
 
-        actions: list[models.AliasOperations] = []
-        for kind, alias in self._aliases.items():
-            if kind in replace:
-                drop = models.DeleteAlias(alias_name=alias)
-                actions.append(models.DeleteAliasOperation(delete_alias=drop))
-            make = models.CreateAlias(collection_name=self.collections[kind], alias_name=alias)
-            actions.append(models.CreateAliasOperation(create_alias=make))
-        await self.call(lambda client: client.update_collection_aliases(actions))
+    async def _complete(self) -> None:
+        """Make what is missing of the collections in use, and their aliases. Safe with several
+        starters: whoever comes second finds them there."""
+        aliases = await self.server.aliases()
+        used = self.server.in_use(aliases)
+        self._refuse(used)
+        first, second = self._slots
+        slot = second if set(second.values()) & set(used.values()) else first
+        missing = [kind for kind in Kind if kind not in used]
+        await asyncio.gather(*(self.server.create(slot[kind], self.dimension) for kind in missing))
+        wanted = {self.server.used[kind]: slot[kind] for kind in missing}
+        for kind, alias in self.names.items():
+            if kind in missing or alias not in aliases:
+                wanted[alias] = slot[kind]
+        if wanted:
+            await self.server.set_aliases(wanted, wanted.keys() & aliases.keys())
+            self._refuse(self.server.in_use(await self.server.aliases()))
 
-    async def _in_use(self) -> dict[Kind, str]:
-        found = await self.call(lambda client: client.get_aliases())
-        names = {alias.alias_name: alias.collection_name for alias in found.aliases}
-        return {kind: names[alias] for kind, alias in self._aliases.items() if alias in names}
+    def _refuse(self, used: Mapping[Kind, str]) -> None:
+        for name in self._others(used):
+            raise vectors.refuse_other_model(
+                stored=f"the collection {name}", model=self.model, dimension=self.dimension
+            )
 
-    def _refuse_other(self, used: dict[Kind, str]) -> None:
-        for kind, name in used.items():
-            if name != self.collections[kind]:
-                raise vectors.refuse_other_model(
-                    stored=f"the collection {name}", model=self.model, dimension=self.dimension
-                )
+    def _others(self, used: Mapping[Kind, str]) -> list[str]:
+        """Those of the collections in use that are not of our model."""
+        return [
+            name for kind, name in used.items() if name not in {slot[kind] for slot in self._slots}
+        ]
 
-    async def _create(self, kind: Kind) -> None:
-        """Safe with several starters: whoever comes second finds the collection there."""
-        from qdrant_client import models  # noqa: PLC0415
 
-        name = self.collections[kind]
-        if not await self.call(lambda client: client.collection_exists(name)):
-            try:
-                await self.call(lambda client: _create_collection(client, name, self.dimension))
-            except (Conflict, Invalid):
-                if not await self.call(lambda client: client.collection_exists(name)):
-                    raise
-        tenant = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, is_tenant=True)
-        # Filters by document are rare and small: no links in the graph of nearest neighbours.
-        plain = models.KeywordIndexParams(type=models.KeywordIndexType.KEYWORD, enable_hnsw=False)
-        await self.call(lambda client: client.create_payload_index(name, "workspace", tenant))
-        await self.call(lambda client: client.create_payload_index(name, "document_id", plain))
+def _aliases_of(prefix: str, model: str, dimension: int) -> dict[Kind, str]:
+    first = vectors.slots(prefix, model, dimension)[0]
+    return {kind: f"{name}_live" for kind, name in first.items()}
 
-    async def _check_version(self) -> None:
-        found = (await self.call(lambda client: client.info())).version
-        ours = version("qdrant-client")
-        if found.split(".")[:2] != ours.split(".")[:2]:
-            log.warning("vectors.version server=%s client=%s", found, ours)
+
+class QdrantNext:
+    """Implements `app.ports.NextVectors`."""
+
+    def __init__(
+        self, server: QdrantServer, model: str, dimension: int, names: Mapping[Kind, str]
+    ) -> None:
+        self.model = model
+        self.dimension = dimension
+        self.names = names
+        self._server = server
+        self._since: float | None = None  # when writers were held, by a clock that nobody sets
+
+    def store(self, workspace: str) -> QdrantVectors:
+        return QdrantVectors(self, workspace)
+
+    async def call(self, action: Callable[[AsyncQdrantClient], Awaitable[T]]) -> T:
+        return await self._server.call(action)
+
+    async def admit(self) -> None:
+        """Only who makes them writes here."""
+
+    async def hold(self) -> bool:
+        """Writers compare it with their clocks, which may be half a minute ahead."""
+        now = time.monotonic()
+        alias = self._server.hold_until(time.time() + HOLD_SECONDS)
+        before = self._server.holds(await self._server.aliases())
+        await self._server.set_aliases({alias: self.names[Kind.CHUNK]}, before)
+        held, self._since = self._in_force(), now
+        return held
+
+    async def switch(self) -> None:
+        if not self._in_force():
+            raise Conflict("Writers were not held for long enough to switch over.")
+        aliases = await self._server.aliases()
+        former = self._server.in_use(aliases)
+        live = _aliases_of(self._server.prefix, self.model, self.dimension)
+        wanted = {alias: self.names[kind] for kind, alias in self._server.used.items()}
+        wanted |= {alias: self.names[kind] for kind, alias in live.items()}
+        replaced = {*self._server.holds(aliases), *(wanted.keys() & aliases.keys())}
+        await self._server.set_aliases(wanted, replaced)
+        await self._drop(former)
+
+    async def release(self) -> None:
+        if holds := self._server.holds(await self._server.aliases()):
+            await self._server.set_aliases({}, holds)
+
+    async def _drop(self, former: Mapping[Kind, str]) -> None:
+        """Nobody answers from those of the same model any more."""
+        slots = vectors.slots(self._server.prefix, self.model, self.dimension)
+        own = {name for slot in slots for name in slot.values()}
+        gone = sorted(own & set(former.values()) - set(self.names.values()))
+        if gone:
+            await asyncio.sleep(DRAIN_SECONDS)  # searches that have begun end first
+        for name in gone:
+            await self._server.drop(name)
+
+    def _in_force(self) -> bool:
+        return self._since is not None and time.monotonic() - self._since < HOLD_SECONDS / 2
 
 
 class QdrantVectors:
     """`VectorStore` of one workspace."""
 
-    def __init__(self, engine: QdrantEngine, workspace: str) -> None:
+    def __init__(self, engine: QdrantEngine | QdrantNext, workspace: str) -> None:
         self._engine = engine
         self._workspace = workspace
 
     async def upsert(self, points: Sequence[Point]) -> None:
         vectors.check_points(points, model=self._engine.model, dimension=self._engine.dimension)
+        if points:
+            await self._engine.admit()
         for kind, batch in vectors.by_kind(points):
-            name = self._engine.collections[kind]
+            name = self._engine.names[kind]
             structs = [self._struct(point) for point in batch]
             await self._engine.call(partial(_upsert, name=name, points=structs))
 
@@ -191,15 +227,17 @@ class QdrantVectors:
         return results
 
     async def delete(self, refs: Sequence[Ref]) -> None:
+        if refs:
+            await self._engine.admit()
         for kind, batch in vectors.refs_by_kind(refs):
-            name = self._engine.collections[kind]
+            name = self._engine.names[kind]
             ids: list[models.ExtendedPointId] = [
                 vectors.point_id(self._workspace, ref) for ref in batch
             ]
             await self._engine.call(partial(_delete, name=name, ids=ids))
 
     async def count(self, kind: Kind) -> int:
-        name, condition = self._engine.collections[kind], self._filter()
+        name, condition = self._engine.names[kind], self._filter()
         found = await self._engine.call(
             lambda client: client.count(name, count_filter=condition, exact=True)
         )
@@ -208,7 +246,7 @@ class QdrantVectors:
     async def read(self, refs: Sequence[Ref]) -> list[Point]:
         found = []
         for kind, batch in vectors.refs_by_kind(refs):
-            name = self._engine.collections[kind]
+            name = self._engine.names[kind]
             ids = [vectors.point_id(self._workspace, ref) for ref in batch]
             records = await self._engine.call(partial(_retrieve, name=name, ids=ids))
             found += [vectors.stored_point(kind, one.payload, one.vector) for one in records]
@@ -217,7 +255,7 @@ class QdrantVectors:
     async def scroll(
         self, kind: Kind, *, after: str = "", limit: int = 256
     ) -> tuple[list[Point], str]:
-        name, condition = self._engine.collections[kind], self._filter()
+        name, condition = self._engine.names[kind], self._filter()
         records, following = await self._engine.call(
             lambda client: client.scroll(
                 name, scroll_filter=condition, limit=limit, offset=after or None,
@@ -227,9 +265,31 @@ class QdrantVectors:
         points = [vectors.stored_point(kind, one.payload, one.vector) for one in records]
         return points, str(following or "")
 
+    async def digests(self, refs: Sequence[Ref]) -> dict[Ref, str]:
+        found: dict[Ref, str] = {}
+        for kind, batch in vectors.refs_by_kind(refs):
+            name = self._engine.names[kind]
+            ids = [vectors.point_id(self._workspace, ref) for ref in batch]
+            records = await self._engine.call(partial(_retrieve, name=name, ids=ids, whole=False))
+            found |= dict(vectors.stored_digest(kind, one.payload) for one in records)
+        return found
+
+    async def listed(
+        self, kind: Kind, *, after: str = "", limit: int = 1000
+    ) -> tuple[list[Ref], str]:
+        name, condition = self._engine.names[kind], self._filter()
+        records, following = await self._engine.call(
+            lambda client: client.scroll(
+                name, scroll_filter=condition, limit=limit, offset=after or None,
+                with_payload=True, with_vectors=False,
+            )
+        )  # fmt: skip
+        refs = [vectors.stored_digest(kind, one.payload)[0] for one in records]
+        return refs, str(following or "")
+
     async def _search(self, kind: Kind, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         requests = [self._request(query) for query in queries]
-        name = self._engine.collections[kind]
+        name = self._engine.names[kind]
         answers = await self._engine.call(lambda client: client.query_batch_points(name, requests))
         return [[_hit(point) for point in answer.points] for answer in answers]
 
@@ -293,74 +353,11 @@ async def _upsert(client: AsyncQdrantClient, name: str, points: list[models.Poin
     await client.upsert(name, points, wait=True)
 
 
-async def _retrieve(client: AsyncQdrantClient, name: str, ids: list[str]) -> list[models.Record]:
-    return await client.retrieve(name, ids, with_payload=True, with_vectors=True)
+async def _retrieve(
+    client: AsyncQdrantClient, name: str, ids: list[str], *, whole: bool = True
+) -> list[models.Record]:
+    return await client.retrieve(name, ids, with_payload=True, with_vectors=whole)
 
 
 async def _delete(client: AsyncQdrantClient, name: str, ids: list[models.ExtendedPointId]) -> None:
     await client.delete(name, ids, wait=True)
-
-
-async def _create_collection(client: AsyncQdrantClient, name: str, dimension: int) -> None:
-    from qdrant_client import models  # noqa: PLC0415
-
-    await client.create_collection(
-        name,
-        vectors_config={
-            vectors.DENSE: models.VectorParams(size=dimension, distance=models.Distance.COSINE)
-        },
-        sparse_vectors_config={
-            vectors.TERMS: models.SparseVectorParams(modifier=models.Modifier.IDF)
-        },
-        # Every search names one workspace: a graph for each and none over all.
-        hnsw_config=models.HnswConfigDiff(m=0, payload_m=16),
-    )
-
-
-# --- errors --------------------------------------------------------------------------------------
-
-
-class _Refused(Unavailable):
-    """The key is wrong: `Misconfigured` at start-up, unavailable when it happens later."""
-
-
-@contextmanager
-def _errors() -> Iterator[None]:
-    from qdrant_client.common.client_exceptions import ResourceExhaustedResponse  # noqa: PLC0415
-    from qdrant_client.http.exceptions import (  # noqa: PLC0415
-        ResponseHandlingException,
-        UnexpectedResponse,
-    )
-
-    try:
-        yield
-    except ResourceExhaustedResponse as error:
-        raise Overloaded(
-            "The vector store is overloaded.", retry_after=float(error.retry_after_s)
-        ) from error
-    except UnexpectedResponse as error:
-        raise _of_status(error.status_code or 0) from error
-    except ResponseHandlingException as error:
-        cause = type(error.source).__name__
-        raise Unavailable(f"The vector store cannot be used: {cause}.") from error
-
-
-def _of_status(status: int) -> AppError:
-    match status:
-        case 401 | 403:
-            return _Refused("The vector store refused HELIOGRAPH_VECTOR_KEY.")
-        case 404:
-            return Unavailable(
-                "The vector store has lost a collection. Restart the service to make it anew, "
-                "then run `python -m app.cli reindex`."
-            )
-        case 409:
-            return Conflict("The vector store says that it exists already.")
-        case 413:
-            return TooLarge("The vector store refuses a batch of this size.")
-        case 429:
-            return Overloaded("The vector store is overloaded.")
-        case 400 | 422:
-            return Invalid("The vector store could not read a request; is its version supported?")
-        case _:
-            return Unavailable(f"The vector store answered with status {status}.")

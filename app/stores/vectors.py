@@ -11,7 +11,7 @@ from operator import attrgetter
 from typing import Any
 
 from app.domain import Hit, Kind, Point, Ref, Sparse, Vector, VectorQuery, derive_id
-from app.errors import BadModelOutput, Invalid, Misconfigured
+from app.errors import BadModelOutput, Invalid, Misconfigured, Unavailable
 
 DENSE = "dense"
 TERMS = "terms"
@@ -33,6 +33,12 @@ def collection_name(prefix: str, kind: Kind, model: str, dimension: int) -> str:
     return f"{prefix}_{COLLECTIONS[kind]}__{model_slug(model)}_{dimension}"
 
 
+def slots(prefix: str, model: str, dimension: int) -> tuple[dict[Kind, str], dict[Kind, str]]:
+    """Names of two sets of collections, so that one can be made while the other is in use."""
+    first = {kind: collection_name(prefix, kind, model, dimension) for kind in Kind}
+    return first, {kind: f"{name}_b" for kind, name in first.items()}
+
+
 def model_slug(model: str) -> str:
     """The model's name in letters that every file system and URL takes; different models differ."""
     slug = re.sub(r"[^a-z0-9.]+", "-", model.lower()).strip("-.")[:60]
@@ -46,7 +52,10 @@ def point_id(workspace: str, ref: Ref) -> str:
 
 
 def payload(workspace: str, point: Point) -> dict[str, str]:
-    return {"workspace": workspace, "key": point.ref.key, "document_id": point.document_id}
+    return {
+        "workspace": workspace, "key": point.ref.key, "document_id": point.document_id,
+        "digest": point.digest,
+    }  # fmt: skip
 
 
 def stored_point(kind: Kind, payload: Mapping[str, Any] | None, named: object) -> Point:
@@ -57,7 +66,13 @@ def stored_point(kind: Kind, payload: Mapping[str, Any] | None, named: object) -
     return Point(
         Ref(kind, payload["key"]), tuple(named.get(DENSE) or ()),
         Sparse(tuple(terms.indices), tuple(terms.values)), payload["document_id"],
+        payload.get("digest", ""),
     )  # fmt: skip
+
+
+def stored_digest(kind: Kind, payload: Mapping[str, Any] | None) -> tuple[Ref, str]:
+    assert payload is not None, "every point is stored with its key"
+    return Ref(kind, payload["key"]), payload.get("digest", "")
 
 
 def refuse_other_model(*, stored: str, model: str, dimension: int) -> Misconfigured:
@@ -65,6 +80,21 @@ def refuse_other_model(*, stored: str, model: str, dimension: int) -> Misconfigu
         f"The vector store was built with {stored}, but the embedding model is now {model} "
         f"({dimension} dimensions). Run `python -m app.cli reindex`, or set the former model again."
     )
+
+
+def being_switched() -> Unavailable:
+    return Unavailable(
+        "New vectors take over in a moment; until then nothing is written to the old.",
+        code="vectors_switching", retry_after=2, blameless=True,
+    )  # fmt: skip
+
+
+def moved_on() -> Unavailable:
+    return Unavailable(
+        "The vectors are of another embedding model now. This process answers from the former and "
+        "writes nothing: start it with the settings of the new model.",
+        code="vectors_moved", retry_after=30, blameless=True,
+    )  # fmt: skip
 
 
 def dense_part(vector: Vector) -> dict[str, list[float]]:

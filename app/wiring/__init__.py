@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import Any
 
 from app.ports import Keyring, Services, Workspace
@@ -21,7 +22,7 @@ from app.stores.queue import (
     on_startup,
     redis_settings,
 )
-from app.wiring.models import open_models
+from app.wiring.models import open_embedder, open_models
 from app.wiring.stores import open_blobs, open_graph, open_vectors
 
 log = logging.getLogger("heliograph.wiring")
@@ -30,7 +31,7 @@ log = logging.getLogger("heliograph.wiring")
 @asynccontextmanager
 async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIterator[Services]:
     """All stores and models that the settings name. With `reindex` the vectors may be of another
-    model: new ones are made beside them, until `vectors.switch()`.
+    model, and others can be made beside them.
 
     Raises `Misconfigured` for what can be known at once (schema behind, another embedding model,
     a folder in use) and `Unavailable` where a server cannot be reached."""
@@ -65,6 +66,7 @@ async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIt
                 "graph": graph.database, "vectors": engine, "queue": queue,
                 "blobs": blobs, **model_dependencies,
             },
+            partial(open_embedder, settings),
         )  # fmt: skip
 
 

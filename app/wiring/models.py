@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import ValidationError
+
+from app.errors import Invalid, Misconfigured
 from app.llm.tokens import TiktokenTokenizer
 from app.ports import Embedder, Models, Pingable, Reranker, Tokenizer
 from app.settings import Settings
@@ -95,6 +98,25 @@ async def _embedder(servers: _Servers, settings: Settings, tokenizer: Tokenizer)
     )  # fmt: skip
     await embedder.probe()
     return embedder
+
+
+@asynccontextmanager
+async def open_embedder(
+    settings: Settings, changes: Mapping[str, object]
+) -> AsyncIterator[Embedder]:
+    """The embedder that the settings would name with these changes. Raises `Invalid`."""
+    try:
+        changed = Settings(_env_file=None, **{**settings.model_dump(), **changes})
+    except ValidationError as error:
+        said = "; ".join(str(one["msg"]).removeprefix("Value error, ") for one in error.errors())
+        raise Invalid(f"These settings cannot be: {said}") from None
+    async with AsyncExitStack() as stack:
+        tokenizer = TiktokenTokenizer(changed.tokenizer)
+        try:
+            embedder = await _embedder(_Servers(stack, changed), changed, tokenizer)
+        except Misconfigured as error:
+            raise Invalid(error.detail) from error
+        yield embedder
 
 
 async def _reranker(servers: _Servers, settings: Settings, tokenizer: Tokenizer) -> Reranker | None:

@@ -23,7 +23,7 @@ import pytest
 
 from app.domain import Hit, Kind, Point, Ref, Sparse, Vector, VectorQuery
 from app.errors import BadModelOutput, Invalid, Misconfigured, Unavailable
-from app.ports import VectorStore
+from app.ports import VectorEngine, VectorStore
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.qdrant import QdrantEngine, QdrantVectors
 from app.stores.vectors import by_kind
@@ -39,7 +39,7 @@ class Opened:
 
     store: Callable[[str], VectorStore]
     ping: Callable[[], object]
-    switch: Callable[[], object]
+    engine: VectorEngine
 
 
 Opener = Callable[..., AbstractAsyncContextManager[Opened]]
@@ -71,7 +71,7 @@ def edge_opener(folder: Path) -> Opener:
         model: str = "model-a", dimension: int = DIMENSION, *, reindex: bool = False
     ) -> AsyncIterator[Opened]:
         async with EdgeEngine.open(folder, model, dimension, reindex=reindex) as engine:
-            yield Opened(lambda name: EdgeVectors(engine, name), engine.ping, engine.switch)
+            yield Opened(lambda name: EdgeVectors(engine, name), engine.ping, engine)
 
     return open_edge
 
@@ -84,7 +84,7 @@ def qdrant_opener(url: str, prefix: str) -> Opener:
         async with QdrantEngine.open(
             url, "", model, dimension, reindex=reindex, prefix=prefix
         ) as engine:
-            yield Opened(lambda name: QdrantVectors(engine, name), engine.ping, engine.switch)
+            yield Opened(lambda name: QdrantVectors(engine, name), engine.ping, engine)
 
     return open_qdrant
 
@@ -384,22 +384,33 @@ async def test_another_model_is_refused_until_reindexed(
     with pytest.raises(Misconfigured, match=r"app\.cli reindex"):
         async with opener(model, dimension):
             pass
-    async with opener(model, dimension, reindex=True) as new:
-        fresh = new.store("one")
-        assert await fresh.count(Kind.CHUNK) == 0
-        ones = (1.0,) * dimension
-        await fresh.upsert([Point(Ref(Kind.CHUNK, "k2"), ones, Sparse((), ()))])
+    ones = (1.0,) * dimension
+    async with (
+        opener(model, dimension, reindex=True) as new,
+        new.engine.beside(model, dimension) as beside,
+    ):
+        assert await beside.store("one").count(Kind.CHUNK) == 0
+        await beside.store("one").upsert([Point(Ref(Kind.CHUNK, "k2"), ones, Sparse((), ()))])
     async with opener() as old:  # not switched yet: the old vectors still serve
         assert await old.store("one").count(Kind.CHUNK) == 1
-    async with opener(model, dimension, reindex=True) as new:
-        await new.switch()  # type: ignore[misc] # a coroutine of either engine
+    async with (
+        opener(model, dimension, reindex=True) as new,
+        new.engine.beside(model, dimension) as beside,
+    ):
+        assert await beside.store("one").count(Kind.CHUNK) == 1  # what was made is kept
+        await beside.hold()
+        await beside.switch()
     async with opener(model, dimension) as new:
         assert await found(new.store("one"), VectorQuery(Kind.CHUNK, 5, dense=ones)) == ["k2"]
+        await new.engine.discard()
     with pytest.raises(Misconfigured, match=r"app\.cli reindex"):
         async with opener():
             pass
-    async with opener(reindex=True) as again:  # the old vectors are gone, not just hidden
-        assert await again.store("one").count(Kind.CHUNK) == 0
+    async with (  # the old ones are gone, not just hidden
+        opener(model, dimension, reindex=True) as again,
+        again.engine.beside("model-a", DIMENSION) as beside,
+    ):
+        assert await beside.store("one").count(Kind.CHUNK) == 0
 
 
 async def test_models_whose_names_look_alike_are_told_apart(opener: Opener) -> None:
@@ -541,8 +552,8 @@ async def test_the_key_is_sent_and_a_wrong_one_refused_at_start(tmp_path: Path) 
 
 async def test_a_lost_collection_says_what_to_do(standin: str) -> None:
     async with QdrantEngine.open(standin, "", "model-a", DIMENSION, prefix="lost") as engine:
-        name = engine.collections[Kind.CHUNK]
-        await engine.call(lambda client: client.delete_collection(name))
+        aliases = await engine.server.aliases()
+        await engine.server.drop(aliases[engine.names[Kind.CHUNK]])
         with pytest.raises(Unavailable, match=r"app\.cli reindex"):
             await QdrantVectors(engine, "one").upsert([point("k")])
 

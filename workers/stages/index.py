@@ -3,27 +3,12 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
-from app.domain import (
-    Chunk,
-    Entity,
-    Kind,
-    Mark,
-    Point,
-    Ref,
-    Relation,
-    Stale,
-    Step,
-    Usage,
-    Vector,
-)
-from app.indexed import chunk_text, document_title, entity_text, relation_text
+from app.domain import Point, Ref, Stale, Step, Usage
 from app.ports import Models, Workspace
-from app.terms import AVERAGE_TERMS, document_sparse
+from app.upkeep.texts import Text, points_of, texts_of
 from workers.reach import reaches_beyond
 from workers.shards import coded, decoded, shards
 
@@ -74,7 +59,7 @@ async def write(
 ) -> tuple[list[Point], int]:  # fmt: skip
     """Embed and upsert what changed since it was indexed (`anew`: everything), and mark it. The
     points written, and how many texts needed none. What it costs is charged to a document."""
-    texts = await _texts(workspace, refs)
+    texts = await texts_of(workspace, refs)
     changed = [text for text in texts if anew or text.digest != text.indexed]
     points: list[Point] = []
     if changed:
@@ -82,34 +67,23 @@ async def write(
         if payer and made.usage != Usage():
             await asyncio.shield(workspace.documents.charge(payer, made.usage))
         # In a thread: segmenting the words of long texts takes a while.
-        points = await asyncio.to_thread(_points, changed, made.vectors)
+        points = await asyncio.to_thread(points_of, changed, made.vectors)
         await workspace.vectors.upsert(points)
-    await workspace.graph.mark_indexed(
-        [Mark(text.ref, text.revision, text.digest) for text in texts]
-    )
+    await workspace.graph.mark_indexed([text.mark for text in texts])
     if points:
         await _look_again(workspace, models, changed, payer)
     return points, len(texts) - len(changed)
 
 
-def _points(texts: Sequence[_Text], vectors: Sequence[Vector]) -> list[Point]:
-    return [
-        Point(
-            text.ref, vector if any(vector) else (),
-            document_sparse(text.text, average=AVERAGE_TERMS[text.ref.kind]),
-            text.document_id,
-        )
-        for text, vector in zip(texts, vectors, strict=True)
-    ]  # fmt: skip
-
-
 async def _look_again(
-    workspace: Workspace, models: Models, written: Sequence[_Text], payer: str
+    workspace: Workspace, models: Models, written: Sequence[Text], payer: str
 ) -> None:
     """What changed while it was embedded: another run may have written it from the newer text, and
     marked it, before this one wrote the older text over it. And points of what was deleted would
     stay for ever: whoever deleted it has looked already."""
-    now = {text.ref: text.digest for text in await _texts(workspace, [one.ref for one in written])}
+    now = {
+        text.ref: text.digest for text in await texts_of(workspace, [one.ref for one in written])
+    }
     changed = [one.ref for one in written if now.get(one.ref) != one.digest]
     if gone := [ref for ref in changed if ref not in now]:
         await _erase(workspace, gone)
@@ -128,65 +102,3 @@ async def _warn(workspace: Workspace, step: Step, points: Sequence[Point]) -> No
         names = ", ".join(f"{point.ref.kind} {point.ref.key}" for point in points[:5])
         warning = f"{len(points)} texts have no vector and are found by words only: {names}"
         await workspace.documents.charge(step.document_id, Usage(), [warning])
-
-
-# --- what is embedded ----------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class _Text:
-    ref: Ref
-    text: str
-    revision: int
-    indexed: str  # digest of the text that the vector store has
-    document_id: str = ""
-
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
-
-
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """What the graph holds of some references."""
-
-    chunks: Sequence[Chunk]
-    entities: Sequence[Entity]
-    relations: Sequence[Relation]
-
-
-async def _read(workspace: Workspace, refs: Sequence[Ref]) -> _Read:
-    graph = workspace.graph
-    keys = {kind: [ref.key for ref in refs if ref.kind is kind] for kind in Kind}
-    return _Read(
-        await graph.chunks(keys[Kind.CHUNK]) if keys[Kind.CHUNK] else [],
-        await graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else [],
-        await graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else [],
-    )
-
-
-async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> list[_Text]:
-    read = await _read(workspace, refs)
-    titles = await _titles(workspace, {chunk.document_id for chunk in read.chunks})
-    return [
-        *(
-            _Text(
-                Ref(Kind.CHUNK, chunk.id), chunk_text(titles.get(chunk.document_id, ""), chunk),
-                0, "", chunk.document_id,
-            )
-            for chunk in read.chunks
-        ),
-        *(
-            _Text(Ref(Kind.ENTITY, one.key), entity_text(one), one.profiled, one.digest)
-            for one in read.entities
-        ),
-        *(
-            _Text(Ref(Kind.RELATION, one.key), relation_text(one), one.profiled, one.digest)
-            for one in read.relations
-        ),
-    ]  # fmt: skip
-
-
-async def _titles(workspace: Workspace, document_ids: Iterable[str]) -> dict[str, str]:
-    documents = await workspace.documents.many(sorted(document_ids))
-    return {document.id: document_title(document) for document in documents}

@@ -168,6 +168,11 @@ class SqliteRepairs:
                 " and c.live = 1) where workspace = ?",
                 (self._workspace,),
             )
+            connection.execute(  # of entities that were lost
+                "delete from aliases where workspace = ? and not exists ("
+                " select 1 from entities e where e.seq = aliases.entity)",
+                (self._workspace,),
+            )
 
         await self._database.write(work)
 

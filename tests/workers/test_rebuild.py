@@ -1,0 +1,213 @@
+"""A graph folded anew from what was read: damaged ones, ones of before, one in use meanwhile."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from app.domain import Completion, Job, Kind, Placement, Plan, Ref, Ruling, State, Usage
+from app.folding import document_scope
+from app.ports import Services
+from app.upkeep.difference import difference
+from app.upkeep.fingerprint import dump
+from app.upkeep.jobs import new_job
+from tests.workers.conftest import Rig
+from workers.rebuild import rebuild
+
+CURIE = (
+    "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie. "
+    "Marie Curie won the Nobel Prize in Physics in 1903."
+)
+TEXTS = {
+    "a": CURIE,
+    "b": "Paris is the capital of France. Mme. Marie Curie taught at the University of Paris.",
+    "c": "The World Health Organization (WHO) is in Geneva. WHO was founded in 1948.",
+    "d": "Geneva is a city. The World Health Organisation met Marie Curie in Geneva.",
+}
+DAMAGES = {
+    "tallies": "update entities set names_tally = '{}', kinds_tally = '{\"x\": 9}', name = 'x'",
+    "counters": "update entities set mentions = 7, degree = 0, described = 9, abouts = 3",
+    "profiles": "update entities set profile = 'nonsense'",
+    "entities": "delete from entities where seq % 2 = 0",
+    "relations": "delete from relations",
+    "weights": "update relations set weight = 1, keywords_tally = '{}', keywords = '[]'",
+    "mentions": "delete from mentions where chunk % 2 = 0",
+    "evidence": "update mentions set description = 'nonsense', aliases = '[\"nobody\"]'",
+    "assertions": "delete from assertions",
+    "aliases": "delete from aliases",
+    "names": "delete from names",
+    "facts": "update names set tally = '{\"forms\":{\"y\":3},\"kinds\":{},\"scopes\":{},"
+    "\"aliases\":{}}', mentions = 3, facts = 'y'",
+    "placements": "delete from placements",
+    "places": "insert into placements (workspace, key, scope, entity, name, by_hand) values"
+    " ('default', 'paris', '', 'geneva', '', 0), ('default', 'nothing', '', 'geneva', '', 0)",
+    "pairs": "delete from pairs",
+    "blocks": "delete from blocks",
+    "totals": "update totals set entities = 999, chunks = 0",
+    "before names": "update mentions set surfaces = '[]'; delete from names; delete from blocks;"
+    " delete from pairs; delete from placements",
+}  # fmt: skip
+
+
+async def fill(rig: Rig, name: str = "default") -> None:
+    for document, text in TEXTS.items():
+        await rig.submit(text, document, workspace=name)
+    await rig.drain()
+
+
+def damage(folder: Path, script: str) -> None:
+    with sqlite3.connect(folder / "graph.db") as connection:
+        connection.executescript(script)
+    connection.close()
+
+
+async def lines(services: Services, name: str) -> list[str]:
+    return [line async for line in dump(services.workspace(name))]
+
+
+async def rebuilt(rig: Rig, name: str = "default") -> Job:
+    job = await rebuild(rig.services, name, rig.terms)
+    assert job.state is State.DONE, job.error
+    return job
+
+
+@pytest.mark.parametrize("what", DAMAGES)
+async def test_a_damaged_graph_is_that_of_a_fresh_ingestion_afterwards(
+    rig: Rig, tmp_path: Path, what: str
+) -> None:
+    await fill(rig)
+    wanted = await lines(rig.services, "default")
+    calls = len(rig.extractor.calls)
+    damage(tmp_path, DAMAGES[what])
+    await rebuilt(rig)
+    assert list(difference(wanted, await lines(rig.services, "default"))) == []
+    assert len(rig.extractor.calls) == calls
+    assert await rig.workspace().graph.stats() == await rig.workspace().archive.counted()
+    assert await rig.workspace().graph.unindexed() == []
+
+
+async def test_a_whole_graph_stays_as_it_is(rig: Rig) -> None:
+    await fill(rig)
+    wanted = await lines(rig.services, "default")
+    before = await rig.workspace().graph.search("", limit=100)
+    await rebuilt(rig)
+    assert list(difference(wanted, await lines(rig.services, "default"))) == []
+    after = {one.key: one for one in await rig.workspace().graph.search("", limit=100)}
+    assert {one.key for one in before} == after.keys()
+
+
+async def test_what_people_said_stays(rig: Rig, tmp_path: Path) -> None:
+    await fill(rig)
+    names = rig.workspace().names
+    await names.rule([Ruling("marie curie", "pierre curie", True, "user", "a test", 5.0)])
+    await names.place([Placement("paris", document_scope("b"), "paris texas", "Paris, Texas")])
+    job = new_job("default", Plan.CURATE)
+    await rig.services.journal.open(job)
+    await rig.queue.send([Rig.first(job)])
+    await rig.drain()
+    wanted = await lines(rig.services, "default")
+    damage(tmp_path, "delete from mentions where chunk % 2 = 0; delete from names")
+    await rebuilt(rig)
+    assert list(difference(wanted, await lines(rig.services, "default"))) == []
+    assert len(await names.placed()) == 1
+
+
+async def test_questions_and_uploads_go_on_between_its_steps(rig: Rig, tmp_path: Path) -> None:
+    await fill(rig, "other")
+    await rig.submit(CURIE + " She wrote.", "e", workspace="other")
+    await rig.drain()
+    await rig.delete("c", "other")
+    await rig.drain()
+    await fill(rig)
+    damage(
+        tmp_path,
+        "update entities set mentions = mentions + 5 where workspace = 'default';"
+        " delete from relations where workspace = 'default'",
+    )
+    job = new_job("default", Plan.REBUILD)
+    await rig.services.journal.open(job)
+    await rig.queue.send([Rig.first(job)])
+    await rig.submit(CURIE + " She wrote.", "e")
+    await rig.delete("c")
+    await rig.drain()  # steps of all three, as they come
+    assert (await rig.services.journal.job("default", job.id)).state is State.DONE
+    found = await lines(rig.services, "default")
+    assert list(difference(await lines(rig.services, "other"), found)) == []
+
+
+class _Dies(Exception):
+    pass
+
+
+async def test_one_that_was_killed_is_gone_on_with(rig: Rig, tmp_path: Path) -> None:
+    await fill(rig)
+    wanted = await lines(rig.services, "default")
+    damage(tmp_path, "delete from mentions where chunk % 2 = 0; delete from relations")
+    job = new_job("default", Plan.REBUILD)
+    await rig.services.journal.open(job)
+    step = await rig.services.journal.claim(f"{job.id}.refold.0", lease=0.0, tries=9)
+    assert step is not None  # whoever had it is dead, half-way through its work
+    ids = [held.chunk.id for held in await rig.workspace().archive.chunks(limit=2)]
+    await rig.workspace().archive.refold(ids)
+    await rig.sweep()
+    assert (await rig.services.journal.job("default", job.id)).state is State.DONE
+    assert list(difference(wanted, await lines(rig.services, "default"))) == []
+
+
+# --- summaries -----------------------------------------------------------------------------------
+
+
+class Summariser:
+    """A model that writes summaries, counted."""
+
+    by_model = True
+
+    def __init__(self) -> None:
+        self.calls: list[str] = []
+
+    async def summarise(self, name: str, descriptions: list[str], *, limit: int) -> Completion:
+        self.calls.append(name)
+        return Completion(f"All about {name}.", Usage(llm_calls=1))
+
+
+@pytest.fixture
+async def summarised(rig: Rig) -> AsyncIterator[tuple[Rig, Summariser]]:
+    summariser = Summariser()
+    models = replace(rig.services.models, profiler=summariser)
+
+    def workspace(name: str) -> object:
+        space = rig.workspace(name)
+        return replace(space, options=replace(space.options, summary_threshold=10))
+
+    yield (
+        replace(rig, services=replace(rig.services, models=models, workspace=workspace)),
+        summariser,
+    )
+
+
+@pytest.mark.parametrize(
+    "script",
+    [
+        "update entities set mentions = 9, degree = 9; delete from names; delete from relations",
+        "delete from mentions where chunk % 2 = 0",
+        "update mentions set surfaces = '[]'",
+    ],
+)
+async def test_no_summary_is_paid_for_twice(
+    summarised: tuple[Rig, Summariser], tmp_path: Path, script: str
+) -> None:
+    rig, summariser = summarised
+    await fill(rig)
+    [before] = await rig.workspace().graph.evidence([Ref(Kind.ENTITY, "marie curie")])
+    assert before.covered
+    assert summariser.calls
+    paid = [name for name in summariser.calls if " → " not in name]
+    damage(tmp_path, script)
+    await rebuilt(rig)
+    [after] = await rig.workspace().graph.evidence([Ref(Kind.ENTITY, "marie curie")])
+    assert (after.profile, after.covered) == (before.profile, before.covered)
+    assert [name for name in summariser.calls if " → " not in name] == paid
