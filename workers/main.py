@@ -32,8 +32,6 @@ SWEEP_SECONDS = 10.0  # at most; with a shorter lease a third of it
 RESTART_SECONDS = 1.0
 LEAVE_SECONDS = 5.0  # for steps under way when the process is told to stop
 POLL_SECONDS = 0.05
-# Longer than any job: arq must neither time a step out nor decide when it is delivered again.
-JOB_SECONDS = 7 * 24 * 3600
 
 
 async def run_step(context: dict[str, Any], step_id: str) -> None:
@@ -47,7 +45,6 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
         **arq_options(settings),
         "functions": [func(cast(Any, run_step), name="run_step", max_tries=1_000_000)],
         "max_jobs": settings.max_jobs,
-        "job_timeout": JOB_SECONDS,
         "keep_result": 0,
         "poll_delay": POLL_SECONDS,
         "log_results": False,

@@ -34,6 +34,10 @@ QUEUE_NAME = "heliograph"
 FUNCTION = "run_step"
 # arq drops what waits longer than a day; a long backlog must not lose its place.
 EXPIRES = timedelta(days=30)
+# Longer than any job: arq must neither time a step out nor decide when it is delivered again.
+JOB_SECONDS = 7 * 24 * 3600
+ARQ_MARGIN = 10  # its mark of a job that it has taken outlives the longest job by so much
+STALE_SECONDS = 25  # from taking a job to the claim of its step; far more than it takes
 CALL_SECONDS = 15.0
 CONNECT_SECONDS = 10
 MAX_CONNECTIONS = 100
@@ -105,9 +109,14 @@ class ArqQueue:
                         _expires=EXPIRES + timedelta(seconds=delay),
                     )
                     if new is None:
-                        # arq has it still: waiting, or taken by a worker that died before its
-                        # claim, which arq would remember for days. Taken twice does no harm.
-                        await self._pool.delete(in_progress_key_prefix + job_id(ticket))
+                        await self._free(in_progress_key_prefix + job_id(ticket))
+
+    async def _free(self, mark: str) -> None:
+        """arq has the job still: it waits, or was taken by a worker that died before its claim,
+        which arq would remember for days. (After its claim a step has another ticket.)"""
+        left = await self._pool.pttl(mark)
+        if 0 < left < 1000 * (JOB_SECONDS + ARQ_MARGIN - STALE_SECONDS):
+            await self._pool.delete(mark)
 
 
 def job_id(ticket: Ticket) -> str:

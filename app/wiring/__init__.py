@@ -14,6 +14,7 @@ from typing import Any
 from app.ports import Keyring, Services, Workspace
 from app.settings import Settings
 from app.stores.queue import (
+    JOB_SECONDS,
     QUEUE_NAME,
     ArqQueue,
     decode,
@@ -95,4 +96,5 @@ def arq_options(settings: Settings) -> dict[str, Any]:
         "job_serializer": encode,
         "job_deserializer": decode,
         "on_startup": on_startup,
+        "job_timeout": JOB_SECONDS,
     }

@@ -18,7 +18,9 @@ from arq.worker import Retry, Worker, func
 from app.domain import Ticket
 from app.errors import Misconfigured, Unavailable
 from app.stores.queue import (
+    ARQ_MARGIN,
     FUNCTION,
+    JOB_SECONDS,
     QUEUE_NAME,
     ArqQueue,
     decode,
@@ -116,9 +118,12 @@ async def test_what_a_worker_took_and_never_claimed_runs_again_when_it_is_sent_a
     await queue.send([Ticket("s", 0)])
     async with await create_pool(redis_settings(url)) as pool:
         # As arq leaves it when its worker is killed: for as long as the longest job may take.
-        await pool.psetex("arq:in-progress:s#0", 7 * 86_400_000, b"1")
-        assert not await pool.exists("arq:result:s#0")
-    await queue.send([Ticket("s", 0)])
+        mark, taken = "arq:in-progress:s#0", 1000 * (JOB_SECONDS + ARQ_MARGIN)
+        await pool.psetex(mark, taken, b"1")
+        await queue.send([Ticket("s", 0)])
+        assert await pool.exists(mark)  # it may be about to claim the step
+        await pool.psetex(mark, taken - 60_000, b"1")
+        await queue.send([Ticket("s", 0)])
     assert await work(url, None) == ["s"]
 
 
