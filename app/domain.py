@@ -504,13 +504,13 @@ class Sparse(NamedTuple):
     values: tuple[float, ...]
 
 
-
 @dataclass(frozen=True, slots=True)
 class Embeddings:
     """A vector for each text, and what they cost; their tokens count as prompt tokens."""
 
     vectors: Sequence[Vector]
     usage: Usage = Usage()
+
 
 @dataclass(frozen=True, slots=True)
 class Point:
@@ -656,6 +656,25 @@ class Completion:
     text: str
     usage: Usage = Usage()
     finish_reason: str = "stop"
+
+
+class NameSaid(NamedTuple):
+    """A name and what the documents say of it, for whoever is to judge it."""
+
+    name: str
+    kind: str
+    description: str
+
+
+Asked = tuple[NameSaid, NameSaid]
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """For each pair asked: one thing (True), two (False), or not to be told (None)."""
+
+    verdicts: tuple[bool | None, ...]
+    usage: Usage = Usage()
 
 
 # --- settings that core code sees ----------------------------------------------------------------

@@ -15,6 +15,7 @@ from typing import Literal, Protocol
 
 from app.domain import (
     ApiKey,
+    Asked,
     Chunk,
     ChunkLinks,
     Completion,
@@ -28,6 +29,7 @@ from app.domain import (
     Failure,
     Hit,
     Job,
+    Judgement,
     Keywords,
     Kind,
     KnownName,
@@ -743,6 +745,12 @@ class Reranker(Protocol):
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]: ...
 
 
+class Judge(Protocol):
+    async def judge(self, asked: Sequence[Asked]) -> Judgement:
+        """Whether the two names of each pair mean one thing."""
+        ...
+
+
 class Tokenizer(Protocol):
     def count(self, text: str) -> int: ...
 
@@ -781,6 +789,7 @@ class Models:
     embedder: Embedder
     reranker: Reranker | None
     tokenizer: Tokenizer
+    judge: Judge | None = None
 
 
 @dataclass(frozen=True, slots=True)

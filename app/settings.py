@@ -188,6 +188,9 @@ class Settings(BaseSettings):
     llm_model: str = Field("", description="Model for everything that does not name another.")
     extract_model: str = Field("", description="Model that reads chunks.")
     profile_model: str = Field("", description="Model that summarises.")
+    judge_model: str = Field(
+        "", description="Model that is asked which doubtful names are one thing; empty: none is."
+    )
     keyword_model: str = Field("", description="Model that finds a question's keywords.")
     answer_model: str = Field("", description="Model that answers.")
     llm_format: Literal["auto", "schema", "json", "text"] = Field(
@@ -331,6 +334,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         "extract_model",
         "profile_model",
         "keyword_model",
+        "judge_model",
         "answer_model",
     )
     for url, without, needs in (

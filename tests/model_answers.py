@@ -11,7 +11,7 @@ from itertools import pairwise
 TEXT_MARK = "---Input Text---"
 TITLES = {
     "# Extract": "extract", "# Summarise": "summary", "# Find the search keywords": "keywords",
-    "# Answer": "answer",
+    "# Answer": "answer", "# Decide which names": "judge",
 }  # fmt: skip
 NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |the |de )?[A-Z][\w'’-]*)*")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -45,7 +45,6 @@ def input_text(messages: list[dict[str, str]]) -> str:
 
 
 def content_of(kind: str, messages: list[dict[str, str]]) -> str:
-    first = next(m["content"] for m in messages if m["role"] == "user")
     user = messages[-1]["content"]
     if kind == "extract":
         return json.dumps(extraction(input_text(messages)), ensure_ascii=False)
@@ -53,6 +52,8 @@ def content_of(kind: str, messages: list[dict[str, str]]) -> str:
         return '{"entities": [], "relationships": []}'
     if kind == "keywords":
         return keywords(user.rpartition("Query:")[2].strip())
+    if kind == "judge":
+        return json.dumps({"verdicts": verdicts(user)})
     if kind == "summary":
         name = re.search(r"^Name: (.+)$", user, re.MULTILINE)
         facts = [line[2:] for line in _last_fence(user).splitlines() if line.startswith("- ")]
@@ -105,6 +106,15 @@ def names(text: str) -> list[str]:
 def keywords(question: str) -> str:
     themes = [word for word in re.findall(r"\b[a-z]{5,}\b", question)][:4]
     return json.dumps({"high_level_keywords": themes, "low_level_keywords": names(question)[:6]})
+
+
+def verdicts(user: str) -> list[dict[str, object]]:
+    """Names with the same first word are one thing."""
+    names = re.findall(r"^Pair (\d+)\n`+text\nA\. (\w+).*\nB\. (\w+)", user, re.MULTILINE)
+    return [
+        {"pair": int(pair), "answer": "same" if one == other else "different"}
+        for pair, one, other in names
+    ]
 
 
 def vector(text: str, dim: int) -> list[float]:

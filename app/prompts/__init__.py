@@ -15,7 +15,7 @@ from app.errors import Misconfigured
 
 HERE = Path(__file__).parent
 NAMES = (
-    "extract", "glean", "repair", "summarise", "keywords", "answer", "bypass",
+    "extract", "glean", "repair", "summarise", "keywords", "judge", "answer", "bypass",
 )  # fmt: skip
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = re.compile(r"^<!-- user -->\n", re.MULTILINE)

@@ -58,6 +58,7 @@ async def _by_model(
     from app.llm.cache import CachedKeyworder, RedisReplies
     from app.llm.chat import ChatModel, Price
     from app.llm.extraction import LlmExtractor
+    from app.llm.judge import LlmJudge
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
 
@@ -81,6 +82,7 @@ async def _by_model(
         ),
         LlmAnswerer(chat(settings.answer_model, urgent=True), prompts),
         embedder, reranker, tokenizer,
+        LlmJudge(chat(settings.judge_model), prompts) if settings.judge_model else None,
     )  # fmt: skip
 
 

@@ -5,12 +5,22 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from app.domain import EntityMention, Extraction, Plan, RelationMention, Ruling
+from app.domain import (
+    Asked,
+    EntityMention,
+    Extraction,
+    Judgement,
+    Plan,
+    RelationMention,
+    Ruling,
+    Usage,
+)
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from tests import make
@@ -131,6 +141,36 @@ async def test_a_ruling_joins_what_no_rule_would(names: Rig) -> None:
     await names.workspace().names.unrule("hogtown", "toronto")
     await curate(names)
     assert not list(difference(before, await lines(names, "default")))
+
+
+class FirstWord:
+    """A judge for whom names with the same first word are one thing."""
+
+    def __init__(self) -> None:
+        self.asked: list[tuple[str, str]] = []
+
+    async def judge(self, asked: Sequence[Asked]) -> Judgement:
+        self.asked += [(one.name, other.name) for one, other in asked]
+        same = (one.name.split()[0] == other.name.split()[0] for one, other in asked)
+        return Judgement(tuple(same), Usage(1, 100, 10))
+
+
+async def test_a_judge_decides_what_is_doubtful_once_and_is_charged(names: Rig) -> None:
+    judge = FirstWord()
+    names.services = replace(names.services, models=replace(names.services.models, judge=judge))
+    await add(names, "a", "World Bank Group <organization>: lends; Washington: a city")
+    await add(names, "b", "World Bank <organization>: lends too; Paris: a city")
+    assert [set(pair) for pair in judge.asked] == [{"World Bank", "World Bank Group"}]
+    graph, keys = names.workspace().graph, ["world bank", "world bank group"]
+    assert len({entity.key for entity in (await graph.find(keys)).values()}) == 1
+    assert (await names.workspace().documents.get("b")).usage.llm_calls == 1
+    await add(names, "c", "World Bank <organization>: lends again; Bern: a city")
+    await curate(names)
+    assert len(judge.asked) == 1
+    for document in "abc":
+        await names.delete(document)
+        await names.drain()
+    assert await names.workspace().names.rulings(keys) == [], "nothing of it is left"
 
 
 # Names that mean each other, may mean each other, and only look like it.

@@ -20,6 +20,7 @@ from app.resolution.model import MERGE, Name, Pair, Ties
 from app.resolution.score import compare, recorded
 from app.resolution.senses import senses
 from app.resolution.settlement import Resolved, Reviewed, Settlement
+from workers import judging
 
 log = logging.getLogger("heliograph.resolve")
 
@@ -31,19 +32,36 @@ MAX_CLOSURE = 1024  # names that one settlement looks at
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     """What moves may open names again: a name that nothing uses any more is gone."""
     names = workspace.names
-    resolved = moved = 0
+    resolved: set[str] = set()
+    moved = ruled = 0
     await names.adopt(step.job_id)
     while True:
         opened, chunks = await _settle(names), 0
         while page := await names.move(step.job_id, limit=CHUNKS):
             chunks += page
-        resolved, moved = resolved + opened, moved + chunks
+        moved += chunks
+        resolved.update(opened)
         if not opened and not chunks:
-            break
+            fresh = await _ask(workspace, models, step, resolved)
+            ruled += fresh
+            if not fresh:
+                break
     log.info(
-        "names.resolved workspace=%s document=%s names=%d moved=%d",
-        workspace.name, step.document_id, resolved, moved,
+        "names.resolved workspace=%s document=%s names=%d moved=%d asked=%d",
+        workspace.name, step.document_id, len(resolved), moved, ruled,
     )  # fmt: skip
+
+
+async def _ask(workspace: Workspace, models: Models, step: Step, keys: set[str]) -> int:
+    """Put doubtful pairs of what was resolved to a model, where there is one to ask."""
+    if models.judge is None:
+        return 0
+    ruled = 0
+    async for pairs, usage in judging.judge(workspace, models.judge, sorted(keys)):
+        ruled += pairs
+        if step.document_id:
+            await asyncio.shield(workspace.documents.charge(step.document_id, usage))
+    return ruled
 
 
 async def due(workspace: Workspace, step: Step) -> list[list[str]]:
@@ -61,17 +79,17 @@ async def tidy(workspace: Workspace, models: Models, step: Step) -> None:
     await workspace.names.tidy(step.job_id)
 
 
-async def _settle(names: Names) -> int:
-    """Decide on some open names; how many there were. Another worker may settle in between: then
+async def _settle(names: Names) -> list[str]:
+    """Decide on some open names; which they were. Another worker may settle in between: then
     what was read is read again."""
     while True:
         version = await names.version()
         opened = await names.opened(limit=BATCH)
         if not opened:
-            return 0
+            return []
         settlement = await _Settling(names, version, opened).settlement()
         if await names.settle(settlement):
-            return len(opened)
+            return [one.key for one in opened]
         await asyncio.sleep(random.uniform(0.0, 0.05))
 
 

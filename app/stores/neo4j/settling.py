@@ -198,3 +198,22 @@ async def _forget_gone(tx: Transaction, workspace: str, keys: Sequence[str]) -> 
         """,
         workspace=workspace, keys=list(keys),
     )  # fmt: skip
+    await tx.run(
+        """
+        UNWIND $keys AS key
+        CALL (key) {
+            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, one, other, author)
+            WHERE r.workspace = $workspace AND r.one = key AND r.other IS NOT NULL
+                AND r.author = 'model'
+            RETURN r
+          UNION
+            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, other, one)
+            WHERE r.workspace = $workspace AND r.other = key AND r.one IS NOT NULL
+                AND r.author = 'model'
+            RETURN r
+        }
+        WITH DISTINCT r
+        DELETE r
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip

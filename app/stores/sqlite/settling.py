@@ -129,3 +129,9 @@ def _forget_gone(connection: Connection, workspace: str, keys: Sequence[str]) ->
         " (select value from json_each(:keys))",
         _among(workspace, keys),
     )
+    for end, index in (("one", ""), ("other", "indexed by rulings_by_other")):
+        connection.execute(
+            f"delete from rulings {index} where workspace = :workspace and author = 'model'"
+            f" and {end} in (select value from json_each(:keys))",
+            _among(workspace, keys),
+        )
