@@ -139,10 +139,6 @@ async def test_questions_and_uploads_go_on_between_its_steps(rig: Rig, tmp_path:
     assert list(difference(await lines(rig.services, "other"), found)) == []
 
 
-class _Dies(Exception):
-    pass
-
-
 async def test_one_that_was_killed_is_gone_on_with(rig: Rig, tmp_path: Path) -> None:
     await fill(rig)
     wanted = await lines(rig.services, "default")
