@@ -57,7 +57,7 @@ from app.stores.sqlite import (
 from app.subjects import about
 from app.terms import query_sparse
 from migrations import migrate_sqlite
-from workers.stages import index, profile
+from workers.stages import index, profile, resolve
 
 WORKSPACE = "bench"
 SETS = ("2wiki-101", "musique-train", "hotpotqa-train", "popqa", "lihua-world")
@@ -146,15 +146,18 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
 
 async def ingest(
     workspace: Workspace, models: Models, data: Data, *,
-    titles: bool = True, lower: bool = False, amend: Amend | None = None,
+    titles: bool = True, lower: bool = False, amend: Amend | None = None, names: bool = True,
 ) -> None:  # fmt: skip
-    """One document a passage, one chunk a document."""
+    """One document a passage, one chunk a document. Without `names`, each is an entity of its
+    own."""
     for passage in data.passages:
         title = passage.get("title") or "" if titles else ""
         text = passage["text"]
         if lower:
             title, text = title.lower(), text.lower()
         await _store(workspace, models, passage["id"], title=title, text=text, amend=amend)
+    if names:
+        await resolve.run(workspace, models, _step("", ()))
     for run, split in ((profile.run, profile.of_workspace), (index.run, index.of_workspace)):
         for shard in await split(workspace, _step("", ())):
             await run(workspace, models, _step("", shard))
@@ -297,8 +300,9 @@ async def main() -> None:
             if not stats.chunks:
                 begin = time.perf_counter()
                 await ingest(
-                    workspace, models, data, titles=not options.untitled, lower=options.lower_text
-                )
+                    workspace, models, data, titles=not options.untitled, lower=options.lower_text,
+                    names=not options.exact_names,
+                )  # fmt: skip
                 print(f"ingested in {time.perf_counter() - begin:.0f} s")
                 stats = await workspace.graph.stats()
             print(options.set, stats, "| target of mix:", TARGETS[options.set])
@@ -319,6 +323,9 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--untitled", action="store_true", help="passages without their titles")
     parser.add_argument("--lower", action="store_true", help="questions in lower case")
     parser.add_argument("--lower-text", action="store_true", help="passages in lower case")
+    parser.add_argument(
+        "--exact-names", action="store_true", help="each name an entity of its own"
+    )
     parser.add_argument("--cache", default="", help="folder that keeps vectors between runs")
     parser.add_argument("--store", default="", help="folder of the stores, kept between runs")
     return parser.parse_args()

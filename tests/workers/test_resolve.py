@@ -173,6 +173,14 @@ async def test_a_judge_decides_what_is_doubtful_once_and_is_charged(names: Rig) 
     assert await names.workspace().names.rulings(keys) == [], "nothing of it is left"
 
 
+async def test_a_judge_is_asked_about_names_that_share_no_letter_but_a_meaning(names: Rig) -> None:
+    judge = FirstWord()
+    names.services = replace(names.services, models=replace(names.services.models, judge=judge))
+    await add(names, "a", "Tokyo <location>: the capital of Japan; Honshu <location>: an island")
+    await add(names, "b", "東京 <location>: 日本の首都; 富士山 <location>: 山")
+    assert {"Tokyo", "東京"} in [set(pair) for pair in judge.asked]
+
+
 # Names that mean each other, may mean each other, and only look like it.
 POOL = (
     "WHO", "World Health Organization", "W.H.O.", "FSA <organization>", "F.S.A.",

@@ -12,7 +12,7 @@ import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 
-from app.domain import KnownName, Step
+from app.domain import KnownName, Step, Usage
 from app.ports import Models, Names, Workspace
 from app.resolution.blocks import SATURATED, blocks
 from app.resolution.decide import cluster, decisions
@@ -57,9 +57,10 @@ async def _ask(workspace: Workspace, models: Models, step: Step, keys: set[str])
     if models.judge is None:
         return 0
     ruled = 0
-    async for pairs, usage in judging.judge(workspace, models.judge, sorted(keys)):
+    asked = judging.judge(workspace, models.judge, models.embedder, sorted(keys))
+    async for pairs, usage in asked:
         ruled += pairs
-        if step.document_id:
+        if step.document_id and usage != Usage():
             await asyncio.shield(workspace.documents.charge(step.document_id, usage))
     return ruled
 
