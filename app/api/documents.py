@@ -13,7 +13,7 @@ from fastapi.responses import PlainTextResponse, Response
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from app.api import estimates, ingestion, uploads
-from app.api.deps import Deployed, DocumentId, JsonOnly, Readable, Writable
+from app.api.deps import ChunkId, Deployed, DocumentId, JsonOnly, Readable, Writable
 from app.api.events import CONTENT, EventStream
 from app.api.fields import Body, FilterBody
 from app.api.jobs import follow
@@ -31,8 +31,8 @@ from app.api.schemas import (
     cursor_of,
     page_of,
 )
-from app.domain import Plan, State, Status
-from app.errors import AppError, Conflict, Invalid
+from app.domain import Plan, Status
+from app.errors import AppError, Conflict, Invalid, NotFound
 from app.ports import Filters
 
 router = APIRouter(tags=["documents"])
@@ -261,15 +261,16 @@ async def get_text(document_id: DocumentId, workspace: Readable) -> Response:
 async def list_chunks(
     document_id: DocumentId, workspace: Readable, limit: Limit = 100, cursor: Cursor = None
 ) -> ChunkListBody:
-    """The chunks that queries see, in the order of the text."""
+    """The chunks that queries see, in the order of the text, with why some could not be read."""
     await workspace.documents.get(document_id)
     found = await workspace.graph.document_chunks(
         document_id, after=_position(cursor), limit=limit + 1
     )
     page, more = page_of(found, limit)
     links = {one.chunk_id: one for one in await workspace.graph.chunk_links([c.id for c in page])}
+    failed = await workspace.graph.failed(document_id)
     return ChunkListBody(
-        chunks=[ChunkBody.of(one, links.get(one.id)) for one in page],
+        chunks=[ChunkBody.of(one, links.get(one.id), failed.get(one.id)) for one in page],
         next=cursor_of(str(page[-1].position)) if more else None,
     )
 
@@ -311,22 +312,37 @@ _INERT = {
 @router.post(
     "/documents/{document_id}/retry",
     status_code=202,
-    summary="Try a failed document again",
+    summary="Try again what failed",
     responses=responses(401, 403, 404, 409, 503),
 )
 async def retry_document(
     document_id: DocumentId, workspace: Writable, deployed: Deployed
 ) -> JobIdBody:
-    """Goes on where it failed: chunks that were extracted are not extracted again."""
+    """Goes on where a document failed or was cancelled: chunks that were read are not read again.
+    Of a document that is ready with chunks that could not be read, only these are tried again; it
+    stays visible meanwhile."""
     document = await workspace.documents.get(document_id)
-    if document.job.state not in (State.FAILED, State.CANCELLED):
-        raise Conflict(
-            f"Only a failed or cancelled document can be tried again; this one is "
-            f"{document.status}.",
-            code="not_failed",
-        )
-    job = await ingestion.reopen(
-        deployed.services, workspace, document, document.job.plan, now=time.time()
+    job = await ingestion.retry(deployed.services, workspace, document, now=time.time())
+    return JobIdBody(job_id=job.id)
+
+
+@router.post(
+    "/documents/{document_id}/chunks/{chunk_id}/retry",
+    status_code=202,
+    summary="Read a failed chunk again",
+    responses=responses(401, 403, 404, 409, 422, 503),
+)
+async def retry_chunk(
+    document_id: DocumentId, chunk_id: ChunkId, workspace: Writable, deployed: Deployed
+) -> JobIdBody:
+    """Of a document that is ready, reads one chunk again that could not be read; the others stay
+    as they are."""
+    document = await workspace.documents.get(document_id)
+    known = await workspace.graph.chunks([chunk_id])
+    if not known or known[0].document_id != document_id:
+        raise NotFound(f"Document {document_id} has no chunk {chunk_id}.")
+    job = await ingestion.retry(
+        deployed.services, workspace, document, chunk_id=chunk_id, now=time.time()
     )
     return JobIdBody(job_id=job.id)
 
@@ -339,7 +355,8 @@ async def retry_document(
 async def cancel_document(
     document_id: DocumentId, workspace: Writable, deployed: Deployed
 ) -> DocumentBody:
-    """Ends its running job. A version that was visible stays so."""
+    """Ends its running job. A version that was visible stays so; what was merged ahead of
+    publication is taken back, until which the status is not yet `failed`."""
     document = await workspace.documents.get(document_id)
     await ingestion.cancel(deployed.services, workspace, document.job)
     return DocumentBody.of(await workspace.documents.get(document_id))

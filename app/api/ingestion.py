@@ -96,16 +96,37 @@ async def _has_job(services: Services, workspace: Workspace, job_id: str) -> boo
 
 
 async def reopen(
-    services: Services, workspace: Workspace, document: Document, plan: Plan, *, now: float
-) -> Job:
+    services: Services, workspace: Workspace, document: Document, plan: Plan, *, now: float,
+    again: Sequence[str] = (),
+) -> Job:  # fmt: skip
     """Open a job for what is stored; a deletion that is under way is not begun again."""
     running = document.job
     if plan is Plan.DELETE and running.plan is Plan.DELETE and not running.state.final:
         return running
     job = new_job(workspace.name, document.id, plan, now=now)
-    document = await workspace.documents.reopen(document.id, job)
+    document = await workspace.documents.reopen(document.id, job, again=again)
     await send(services, [document.job.id], plan)
     return document.job
+
+
+async def retry(
+    services: Services, workspace: Workspace, document: Document, *, chunk_id: str = "", now: float
+) -> Job:
+    """Go on with what failed or was cancelled; of a document that is ready, read the chunks again
+    that could not be read, or only the one named. `Conflict` where nothing failed."""
+    job, again = document.job, list[str]()
+    failed = job.plan is Plan.WITHDRAW or job.state in (State.FAILED, State.CANCELLED)
+    if not failed and job.state is State.DONE:
+        unread = await workspace.graph.failed(document.id)
+        again = [one for one in unread if one == chunk_id or not chunk_id]
+    if not (again or (failed and not chunk_id)):
+        raise Conflict(
+            f"Only what failed or was cancelled can be tried again; this document is "
+            f"{document.status}" + (f" and chunk {chunk_id} was read." if chunk_id else "."),
+            code="not_failed",
+        )
+    plan = Plan.DELETE if job.plan is Plan.DELETE else Plan.INGEST
+    return await reopen(services, workspace, document, plan, now=now, again=again)
 
 
 async def cancel(services: Services, workspace: Workspace, job: Job) -> None:

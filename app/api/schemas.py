@@ -188,9 +188,10 @@ class ChunkBody(BaseModel):
     page: int | None = Field(description="Page of its first character, from 1; null without pages.")
     page_end: int | None = Field(description="Page of its last character.")
     entities: list[str] = Field(description="Ids of the entities that it mentions.")
+    error: str | None = Field(description="Why it could not be read; null if it was.")
 
     @classmethod
-    def of(cls, chunk: Chunk, links: ChunkLinks | None) -> ChunkBody:
+    def of(cls, chunk: Chunk, links: ChunkLinks | None, error: str | None = None) -> ChunkBody:
         return cls(
             id=chunk.id,
             position=chunk.position,
@@ -202,6 +203,7 @@ class ChunkBody(BaseModel):
             page=chunk.page,
             page_end=chunk.page_end,
             entities=list(links.entities) if links else [],
+            error=error,
         )
 
 

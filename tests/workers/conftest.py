@@ -69,7 +69,7 @@ class CountingExtractor:
 
 @dataclass
 class Rig:
-    services: Services
+    services: Services = field(repr=False)
     queue: RecordingQueue
     extractor: CountingExtractor
     terms: Terms = field(default_factory=lambda: Terms(lease=30, tries=3))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from app.domain import Chunk, Extraction
 from app.stores.neo4j.database import Database, Row, Transaction
-from app.stores.neo4j.documents import NOTHING_BEFORE, is_latest, part_of
+from app.stores.neo4j.documents import KEEP_BEFORE, NOTHING_BEFORE, is_latest, part_of
 from app.stores.neo4j.folds import Change, apply, told_before, told_by
 from app.stores.neo4j.placements import insist
 from app.stores.neo4j.rows import chunk_of
@@ -44,10 +44,10 @@ class Neo4jChunks:
                 workspace=self._workspace, document=document_id, job=job_id,
             )  # fmt: skip
             await tx.lock(
-                """
-                MATCH (d:Document {workspace: $workspace, id: $document})
+                f"""
+                MATCH (d:Document {{workspace: $workspace, id: $document}})
                 UNWIND $rows AS row
-                MERGE (c:Chunk {workspace: $workspace, id: row.id})
+                MERGE (c:Chunk {{workspace: $workspace, id: row.id}})
                 ON CREATE SET c.live = false, c.folded = false, c.gone = false,
                     c.indexed = false, c.failed = false
                 WITH d, c, row, c.indexed AND NOT c.gone AS indexed,
@@ -56,10 +56,7 @@ class Neo4jChunks:
                     c.published IS NOT NULL AND c.before_key IS NULL AND (c.failed
                     OR c.position <> row.position OR c.extraction_key <> row.extraction_key
                     OR coalesce(c.page_end, -1) <> coalesce(row.page_end, -1)) AS changed
-                FOREACH (_ IN CASE WHEN changed THEN [1] ELSE [] END |
-                    SET c.before_position = c.position, c.before_page_end = c.page_end,
-                        c.before_key = c.extraction_key, c.before_extraction = c.extraction,
-                        c.before_failed = c.failed)
+                FOREACH (_ IN CASE WHEN changed THEN [1] ELSE [] END | {KEEP_BEFORE})
                 SET c += row, c.document_id = $document, c.job_id = $job,
                     c.name = d.name + ' §' + toString(row.position + 1),
                     c.indexed = indexed, c.gone = false, c.failed = false,

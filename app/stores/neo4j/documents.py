@@ -27,6 +27,11 @@ from app.stores.refusals import no_document, same_job, still_visible
 NOTHING_BEFORE = {
     f"before_{name}": None for name in ("position", "page_end", "key", "extraction", "failed")
 }
+KEEP_BEFORE: LiteralString = """
+    SET c.before_position = c.position, c.before_page_end = c.page_end,
+        c.before_key = c.extraction_key, c.before_extraction = c.extraction,
+        c.before_failed = c.failed
+    """
 PARTS = 16  # nodes over which a workspace's totals are spread
 _FIND: LiteralString = """
     UNWIND $ids AS id
@@ -95,7 +100,7 @@ class Neo4jDocuments:
 
         return await self._database.transaction(work)
 
-    async def reopen(self, document_id: str, job: Job) -> Document:
+    async def reopen(self, document_id: str, job: Job, *, again: Sequence[str] = ()) -> Document:
         async def work(tx: Transaction) -> Document:
             await tx.run(
                 "MATCH (d:Document {workspace: $workspace, id: $id}) SET d.locked = true",
@@ -106,6 +111,7 @@ class Neo4jDocuments:
                 return known
             if job.plan is Plan.INGEST:
                 await self._resume(tx, known, job.id)
+                await self._unread(tx, document_id, job.id, again)
             await open_job(tx, self._workspace, replace(job, document_id=document_id))
             return await self._must_find(tx, document_id)
 
@@ -429,6 +435,24 @@ class Neo4jDocuments:
             """,
             workspace=self._workspace, id=known.id, job=job_id,
             all=known.pending is None,  # nobody will put them again
+        )  # fmt: skip
+
+    async def _unread(
+        self, tx: Transaction, document_id: str, job_id: str, ids: Sequence[str]
+    ) -> None:
+        """Chunks whose reading failed are to be read again."""
+        if not ids:
+            return
+        await tx.run(
+            f"""
+            UNWIND $ids AS id
+            MATCH (c:Chunk {{workspace: $workspace, id: id}}) SET c.locked = true
+            WITH c, c.published IS NOT NULL AND c.before_key IS NULL AS changed
+            WHERE c.document_id = $document AND c.failed AND NOT c.gone
+            FOREACH (_ IN CASE WHEN changed THEN [1] ELSE [] END | {KEEP_BEFORE})
+            SET c.extraction = null, c.failed = false, c.folded = false, c.job_id = $job
+            """,
+            workspace=self._workspace, document=document_id, job=job_id, ids=sorted(set(ids)),
         )  # fmt: skip
 
     async def _unpublish(self, tx: Transaction, known: Document) -> None:

@@ -22,7 +22,7 @@ from app.stores.neo4j.database import Database, Row
 from app.stores.neo4j.pieces import Order, first_pieces
 from app.stores.neo4j.rows import chunk_of, entity_of, relation_of
 from app.stores.neo4j.walk import heaviest, neighbourhood
-from app.stores.records import in_order, relation_name, unique
+from app.stores.records import extraction_of, in_order, relation_name, unique
 
 SHORT = 3  # a trigram index cannot narrow shorter words
 
@@ -152,6 +152,18 @@ class Neo4jReader:
         )  # fmt: skip
 
     # --- links -----------------------------------------------------------------------------------
+
+    async def failed(self, document_id: str) -> dict[str, str]:
+        rows = await self._database.read(
+            """
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = $document
+                AND c.position IS NOT NULL AND c.live AND c.failed
+            RETURN c.id AS id, c.extraction AS extraction ORDER BY c.position, id
+            """,
+            workspace=self._workspace, document=document_id,
+        )  # fmt: skip
+        return {row["id"]: extraction_of(row["extraction"]).error for row in rows}
 
     async def chunk_links(self, ids: Sequence[str]) -> list[ChunkLinks]:
         rows = await self._database.read(

@@ -15,7 +15,7 @@ from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_totals
 from app.stores.sqlite.filters import select_matching
 from app.stores.sqlite.jobs import is_latest, job_exists, open_job
-from app.stores.sqlite.rows import DOCUMENT, document_of, listed
+from app.stores.sqlite.rows import BEFORE, DOCUMENT, document_of, listed
 
 _FROM = f"select {DOCUMENT} from documents d join jobs j on j.id = d.job_id"
 
@@ -59,7 +59,7 @@ class SqliteDocuments:
 
         return await self._database.write(work, durable=True)
 
-    async def reopen(self, document_id: str, job: Job) -> Document:
+    async def reopen(self, document_id: str, job: Job, *, again: Sequence[str] = ()) -> Document:
         def work(connection: Connection) -> Document:
             now = self._database.clock()
             known = self._must_find(connection, document_id)
@@ -73,6 +73,7 @@ class SqliteDocuments:
             )
             if job.plan is Plan.INGEST:
                 self._resume(connection, known, values)
+                connection.execute(_UNREAD, {**values, "again": listed(again)})
             open_job(connection, self._workspace, replace(job, document_id=document_id), now)
             return self._must_find(connection, document_id)
 
@@ -345,6 +346,12 @@ class SqliteDocuments:
 _PUBLISH_CHUNKS = (
     "update chunks set published = (job_id = :job), before = null where workspace = :workspace"
     " and document_id = :document and (published <> (job_id = :job) or before is not null)"
+)
+_UNREAD = (
+    f"update chunks set before = case when published = 1 and before is null then {BEFORE}"
+    " else before end, extraction = null, failed = 0, folded = 0, job_id = :job"
+    " where workspace = :workspace and document_id = :document and failed = 1 and gone = 0"
+    " and id in (select value from json_each(:again))"
 )
 # What is to be counted again belongs to the job that does it.
 _RESTORE = (

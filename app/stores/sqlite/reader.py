@@ -134,6 +134,14 @@ class SqliteGraphReader:
 
     # --- links -----------------------------------------------------------------------------------
 
+    async def failed(self, document_id: str) -> dict[str, str]:
+        rows = await self._database.rows(
+            "select id, extraction ->> 'error' as why from chunks where workspace = :workspace"
+            " and document_id = :document and live = 1 and failed = 1 order by position, id",
+            {"workspace": self._workspace, "document": document_id},
+        )
+        return {row["id"]: row["why"] for row in rows}
+
     async def chunk_links(self, ids: Sequence[str]) -> list[ChunkLinks]:
         def work(connection: Connection) -> list[ChunkLinks]:
             entities: defaultdict[str, list[Row]] = defaultdict(list)

@@ -29,6 +29,11 @@ CHUNK = """
     c.id, c.document_id, c.position, c.span_start as start, c.span_end as "end", c.text, c.tokens,
     c.headings, c.page, c.page_end
 """
+# What a coming revision may change of a published chunk, so that it can be put back.
+BEFORE = (
+    "json_object('position', position, 'page_end', page_end, 'key', extraction_key,"
+    " 'extraction', extraction, 'failed', failed)"
+)
 ENTITY = """
     e.key, e.name, e.kind, e.profile, e.mentions, e.degree, e.aliases, e.revision, e.profiled,
     e.indexed, e.digest

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
-from app.domain import Chunk, Extraction, Kind, Mark, Plan, Profile, Ref, Stale
+from app.domain import Chunk, Extraction, Kind, Mark, Profile, Ref, Stale
 from app.stores.records import dump, extraction_json, extraction_of
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_totals, exchange
 from app.stores.sqlite.jobs import is_latest
-from app.stores.sqlite.rows import CHUNK, EVIDENCE, TABLES, chunk_of, listed
+from app.stores.sqlite.rows import BEFORE, CHUNK, EVIDENCE, TABLES, chunk_of, listed
 
 # Of the chunks that a call names, those of the document.
 _NAMED = (
@@ -293,7 +293,7 @@ _DROP_OTHERS = (
     "delete from chunks where workspace = :workspace and document_id = :document"
     " and job_id <> :job and live = 0 and gone = 0",
 )
-_PUT_CHUNK = """
+_PUT_CHUNK = f"""
     insert into chunks (workspace, id, document_id, job_id, position, span_start, span_end, page,
         page_end, headings, text, tokens, extraction_key)
     values (:workspace, :id, :document, :job, :position, :start, :end, :page, :page_end, :headings,
@@ -307,9 +307,7 @@ _PUT_CHUNK = """
         before = case when published = 1 and before is null and (failed = 1
                 or position <> excluded.position or page_end is not excluded.page_end
                 or extraction_key <> excluded.extraction_key)
-            then json_object('position', position, 'page_end', page_end, 'key', extraction_key,
-                'extraction', extraction, 'failed', failed)
-            else before end,
+            then {BEFORE} else before end,
         extraction = case when failed = 0 and extraction_key = excluded.extraction_key
             then extraction end,
         folded = case when failed = 0 and extraction_key = excluded.extraction_key
