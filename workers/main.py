@@ -61,10 +61,18 @@ async def working(services: Services, settings: Settings) -> AsyncIterator[async
     try:
         yield running
     finally:
-        for task in (sweeper, running):
-            task.cancel()
-        await asyncio.gather(sweeper, running, return_exceptions=True)
+        await _end(sweeper, running)
         await crew.leave(LEAVE_SECONDS)
+
+
+async def _end(*tasks: asyncio.Task[None]) -> None:
+    """Told again until they hear: cancelled while its server is away, the client of Redis may raise
+    an error of its own in place of the cancellation."""
+    pending = set(tasks)
+    while pending:
+        for task in pending:
+            task.cancel()
+        _, pending = await asyncio.wait(pending, timeout=RESTART_SECONDS)
 
 
 async def _work_for_ever(crew: Crew, settings: Settings) -> None:

@@ -89,3 +89,23 @@ async def test_a_bug_in_one_sweep_does_not_end_sweeping(
     async with main.working(replace(services, journal=Journal()), settings):  # type: ignore[arg-type]
         await _until_ready(services)
     assert not broken
+
+
+async def test_a_stop_is_heard_where_the_queue_client_makes_an_error_of_it(
+    opened: tuple[Services, Settings], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(main, "RESTART_SECONDS", 0.01)
+    begun = asyncio.Event()
+
+    async def deaf(worker: Worker) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            raise RedisConnectionError from None
+
+    monkeypatch.setattr(Worker, "_poll_iteration", deaf)
+    async with asyncio.timeout(30):
+        async with main.working(*opened) as running:
+            await begun.wait()
+        assert running.done()
