@@ -23,6 +23,7 @@ from app.upkeep.jobs import new_job, send
 router = APIRouter(prefix="/graph", tags=["graph"])
 
 MAX_GROUPS = 64
+AT_ONCE, CHUNKS = 8, 16  # so many times so many chunks are moved within a request
 Limit = Annotated[int, Query(ge=1, le=500, description="Entries on a page.")]
 Cursor = Annotated[str | None, Query(max_length=4096, description="`next` of the page before.")]
 Name = Annotated[str, Query(min_length=1, max_length=512, description="A name.")]
@@ -321,7 +322,12 @@ async def undo_edit(
 
 
 async def _carry_out(services: Services, workspace: Workspace) -> str:
+    """Evidence that follows placements by hand moves before the answer, as far as it is little;
+    the job does the rest, and profiles and vectors."""
     job = new_job(workspace.name, Plan.CURATE)
     await services.journal.open(job)
+    for _ in range(AT_ONCE):
+        if not await workspace.names.move(job.id, limit=CHUNKS):
+            break
     await send(services, [Ticket(f"{job.id}.{job.stage}.0", 0)])
     return job.id

@@ -44,6 +44,7 @@ async def test_a_split_by_documents_survives_reading_them_again_and_can_be_undon
         {"name": "Li Wei (Company Beacon)", "documents": ["b"]},
     ]
     reply = await site.client.post("/graph/entities/Li Wei/split", json={"groups": groups})
+    assert "Li Wei" not in await names(site), "few mentions move at once"
     assert (await carried_out(site, reply))["changed"] == 2
     found = await names(site)
     assert "Li Wei" not in found
