@@ -27,6 +27,7 @@ _PRAGMAS = (
     "cache_size = -32768",
     "temp_store = memory",
     "synchronous = normal",
+    "secure_delete = on",  # what was deleted is not to be read from the file
 )
 
 Result = TypeVar("Result")
