@@ -57,11 +57,16 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/admin/workspaces/mine/backup", None, Scope.ADMIN),
     ("POST", "/admin/workspaces/mine/restore", None, Scope.ADMIN),
     ("POST", "/admin/workspaces/mine/check", None, Scope.ADMIN),
+    ("POST", "/admin/workspaces/mine/rebuild", None, Scope.ADMIN),
+    ("POST", "/admin/reindex", {}, Scope.ADMIN),
+    ("GET", "/admin/reindex", None, Scope.ADMIN),
+    ("DELETE", "/admin/reindex", None, Scope.ADMIN),
     ("GET", "/admin/keys", None, Scope.ADMIN),
     ("POST", "/admin/keys", {"scope": "read", "workspaces": ["mine"]}, Scope.ADMIN),
     ("DELETE", "/admin/keys/{key}", None, Scope.ADMIN),
 ]
 OPEN = {"/healthz", "/readyz", "/metrics"}
+EVERYWHERE = {"/admin/reindex"}  # about all workspaces, so not for a key of one
 TEXT = "Amber is a fossil resin. Amber is found at the Baltic Sea by Johanna Weber."
 
 
@@ -140,6 +145,8 @@ async def test_a_key_does_what_its_scope_includes_and_no_more(guarded: Site) -> 
             reply = await send(guarded, method, theirs(guarded, path), body, headers)
             if order.index(held) < order.index(needed):
                 assert_problem(reply, 403, "scope_missing", str(held), str(needed))
+            elif path in EVERYWHERE:
+                assert_problem(reply, 403, "workspace_forbidden")
             else:
                 assert reply.status_code not in (401, 403), f"{held} {method} {path}"
 

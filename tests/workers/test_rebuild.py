@@ -8,14 +8,20 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from neo4j import AsyncGraphDatabase
 
 from app.domain import Completion, Job, Kind, Placement, Plan, Ref, Ruling, State, Usage
 from app.folding import document_scope
 from app.ports import Services
+from app.settings import Settings
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from app.upkeep.jobs import new_job
-from tests.workers.conftest import Rig
+from app.wiring import embedded_queue, open_services
+from migrations import migrate
+from tests import make
+from tests.servers import Server
+from tests.workers.conftest import CountingExtractor, RecordingQueue, Rig
 from workers.rebuild import rebuild
 
 CURIE = (
@@ -207,3 +213,56 @@ async def test_no_summary_is_paid_for_twice(
     [after] = await rig.workspace().graph.evidence([Ref(Kind.ENTITY, "marie curie")])
     assert (after.profile, after.covered) == (before.profile, before.covered)
     assert [name for name in summariser.calls if " → " not in name] == paid
+
+
+# --- on Neo4j ------------------------------------------------------------------------------------
+
+# `$w` is the workspace.
+ON_NEO4J = {
+    "tallies": "MATCH (e:Entity {workspace: $w}) SET e.names_tally = '{\"x\":9}', e.name = 'x',"
+    " e.mentions = 7, e.degree = 0, e.profile = 'nonsense'",
+    "entities": "MATCH (e:Entity {workspace: $w}) WHERE size(e.key) % 2 = 0 DETACH DELETE e",
+    "relations": "MATCH ()-[r:RELATES {workspace: $w}]->() DELETE r",
+    "weights": "MATCH ()-[r:RELATES {workspace: $w}]->() SET r.keywords_tally = '{}', r.weight = 1,"
+    " r.lightness = -1000",
+    "evidence": "MATCH (:Chunk {workspace: $w})-[m:MENTIONS]->() SET m.description = 'nonsense'",
+    "assertions": "MATCH (:Chunk {workspace: $w})-[s:STATES]->() DELETE s",
+    "aliases": "MATCH (a:Alias {workspace: $w}) DETACH DELETE a",
+    "before names": "MATCH (:Chunk {workspace: $w})-[m:MENTIONS]->() REMOVE m.surfaces, m.names"
+    " WITH DISTINCT 1 AS one MATCH (n:Name|Pair|Posting|Placement {workspace: $w})"
+    " DETACH DELETE n",
+    "places": "MERGE (p:Placement {workspace: $w, key: 'paris', scope: ''}) SET p.entity ="
+    " 'geneva', p.whole = 'geneva', p.shown = ''",
+    "totals": "MATCH (t:Total {workspace: $w}) SET t.entities = 999, t.chunks = 0",
+}  # fmt: skip
+
+
+@pytest.fixture
+async def remote(tmp_path: Path, neo4j: Server) -> AsyncIterator[Rig]:
+    await migrate(neo4j.url, user=neo4j.user, password=neo4j.password)
+    settings = Settings(
+        _env_file=None, data_dir=tmp_path / "remote", graph_url=neo4j.url, graph_user=neo4j.user,
+        graph_password=neo4j.password,
+    )  # fmt: skip
+    async with embedded_queue(settings) as wired, open_services(wired) as services:
+        queue, extractor = RecordingQueue(), CountingExtractor(services.models.extractor)
+        models = replace(services.models, extractor=extractor)
+        yield Rig(replace(services, queue=queue, models=models), queue, extractor)
+
+
+@pytest.mark.server
+async def test_damaged_graphs_on_neo4j_are_those_of_a_fresh_ingestion_afterwards(
+    remote: Rig, neo4j: Server
+) -> None:
+    name = make.name()
+    await fill(remote, name)
+    wanted = await lines(remote.services, name)
+    calls = len(remote.extractor.calls)
+    async with AsyncGraphDatabase.driver(neo4j.url, auth=(neo4j.user, neo4j.password)) as driver:
+        for what, query in ON_NEO4J.items():
+            await driver.execute_query(query, w=name)
+            await rebuilt(remote, name)
+            assert list(difference(wanted, await lines(remote.services, name))) == [], what
+            graph, archive = remote.workspace(name).graph, remote.workspace(name).archive
+            assert await graph.stats() == await archive.counted(), what
+    assert len(remote.extractor.calls) == calls

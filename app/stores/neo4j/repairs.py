@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from app.domain import Kind, Placement, Plan, Ref, State, Stats, relation_ends
 from app.folding import (
@@ -111,10 +111,14 @@ class Neo4jRepairs:
                 """,
                 workspace=self._workspace, ids=sorted(set(chunk_ids)),
             )  # fmt: skip
-            touched = await self._drop(tx, [chunk["id"] for chunk in chunks])
+            ids = [chunk["id"] for chunk in chunks]
+            said = await self._described(tx, ids)
+            touched = await self._drop(tx, ids)
             for chunk in chunks:
                 touched |= await self._add(tx, chunk)
             await self._recount(tx, touched)
+            lost = said - await self._described(tx, ids)
+            await self._cover(tx, {ref: 0 for ref, _ in lost})
 
         await self._database.transaction(work)
 
@@ -133,11 +137,12 @@ class Neo4jRepairs:
                 """,
                 workspace=self._workspace, keys=unique(keys),
             )  # fmt: skip
+            wanted = set(keys)
             surfaces = [
                 surface
                 for row in rows
                 for surface in surfaces_of(row["surfaces"])
-                if surface.key in set(keys)
+                if surface.key in wanted
             ]
             await tx.run(
                 """
@@ -248,6 +253,9 @@ class Neo4jRepairs:
             totals[one.row.key].count(one.row, 1)
             aliases.update((alias, one.row.key) for alias in one.alias_keys)
         await put_entities(tx, self._workspace, totals.values())
+        await self._cover(
+            tx, {Ref(Kind.ENTITY, one.key): one.progress.covered for one in totals.values()}
+        )
         await self._put_aliases(tx, entities, aliases)
         for total in totals.values():
             total.name = total.name or " "  # whatever it was called: relations show it
@@ -270,6 +278,53 @@ class Neo4jRepairs:
         for row in await self._assertions(tx, keys, mend=True):
             totals[row["relation"]].count(assertion_of(row).row, 1)
         await put_relations(tx, self._workspace, list(totals.values()))
+        await self._cover(
+            tx, {Ref(Kind.RELATION, one.key): one.progress.covered for one in totals.values()}
+        )
+
+    async def _described(
+        self, tx: Transaction, ids: Sequence[str]
+    ) -> set[tuple[Ref, tuple[str, str]]]:
+        """What these chunks say of entities and relations, as counted: (chunk, description)."""
+        rows = await tx.run(
+            """
+            UNWIND $ids AS id
+            MATCH (:Chunk {workspace: $workspace, id: id})-[m:MENTIONS|STATES]->(e)
+            WHERE m.description <> ''
+            RETURN id, m.relation AS relation, e.key AS entity, m.description AS description
+            """,
+            workspace=self._workspace, ids=ids,
+        )  # fmt: skip
+        return {
+            (
+                Ref(Kind.RELATION, row["relation"])
+                if row["relation"]
+                else Ref(Kind.ENTITY, row["entity"]),
+                (row["id"], row["description"]),
+            )
+            for row in rows
+        }
+
+    async def _cover(self, tx: Transaction, covered: Mapping[Ref, int]) -> None:
+        """How much evidence a model's summary covers: what it was, unless a description went."""
+        rows = {
+            kind.value: [[ref.key, n] for ref, n in sorted(covered.items()) if ref.kind is kind]
+            for kind in (Kind.ENTITY, Kind.RELATION)
+        }
+        await tx.run(
+            """
+            CALL () {
+                UNWIND $rows.entity AS row
+                MATCH (e:Entity {workspace: $workspace, key: row[0]}) SET e.covered = row[1]
+            }
+            CALL () {
+                UNWIND $rows.relation AS row
+                MATCH ()-[r:RELATES {workspace: $workspace, key: row[0]}]->()
+                SET r.covered = row[1]
+            }
+            """,
+            workspace=self._workspace, rows=rows,
+        )  # fmt: skip
 
     async def _mentions(
         self, tx: Transaction, keys: Sequence[str], *, mend: bool = False

@@ -35,7 +35,8 @@ _MENTION = (
 _ASSERTION = (
     "m.chunk_id, m.document_id, r.key, m.source, m.target, m.description, m.keywords, m.strength"
 )
-# What changed is profiled and indexed again: `shrunk` refuses profiles of before.
+# What changed is profiled and indexed again: `shrunk` refuses profiles of before. What a model's
+# summary covers is what it was, unless a description went.
 _TOUCHED = """
     revision = revision + 1, evidenced = revision + 1, shrunk = revision + 1,
     profile = case when :mentions = 0 then '' else profile end,
@@ -120,11 +121,18 @@ class SqliteRepairs:
                 {"workspace": self._workspace, "ids": listed(chunk_ids)},
             ).fetchall()
             touched: set[Ref] = set()
+            said = self._described(connection, chunks)
             for chunk in chunks:
                 touched |= self._drop_rows(connection, chunk["seq"])
                 touched |= self._add_rows(connection, chunk)
                 connection.execute("update chunks set folded = 1 where seq = ?", (chunk["seq"],))
             self._recount(connection, touched)
+            lost = said - self._described(connection, chunks)
+            for kind, table in TABLES.items():
+                connection.executemany(
+                    f"update {table} set covered = 0 where workspace = ? and key = ?",
+                    {(self._workspace, ref.key) for ref, _ in lost if ref.kind is kind},
+                )
 
         await self._database.write(work)
 
@@ -134,11 +142,12 @@ class SqliteRepairs:
     async def recount_names(self, keys: Sequence[str]) -> None:
         def work(connection: Connection) -> None:
             bound = {"workspace": self._workspace, "keys": listed(keys)}
+            wanted = set(keys)
             surfaces = [
                 surface
-                for row in connection.execute(_SURFACES, bound)
+                for row in connection.execute(_SURFACES, {"workspace": self._workspace})
                 for surface in surfaces_of(row["surfaces"])
-                if surface.key in set(keys)
+                if surface.key in wanted
             ]
             connection.execute(
                 "update names set tally = '{}', mentions = 0 where workspace = :workspace"
@@ -175,6 +184,22 @@ class SqliteRepairs:
             )
 
         await self._database.write(work)
+
+    def _described(
+        self, connection: Connection, chunks: Sequence[Row]
+    ) -> set[tuple[Ref, tuple[str, str]]]:
+        """What these chunks say of entities and relations, as counted: (chunk, description)."""
+        bound = {"seqs": dump([chunk["seq"] for chunk in chunks])}
+        return {
+            (Ref(kind, row["key"]), (row["chunk_id"], row["description"]))
+            for kind, (evidence, column) in EVIDENCE.items()
+            for row in connection.execute(
+                f"select x.key, m.chunk_id, m.description from json_each(:seqs) s cross join"
+                f" {evidence} m cross join {TABLES[kind]} x where m.chunk = s.value"
+                f" and x.seq = m.{column} and m.description <> ''",
+                bound,
+            )
+        }
 
     def _drop_rows(self, connection: Connection, chunk: int) -> set[Ref]:
         owners = set()
@@ -366,8 +391,6 @@ _COUNTED = """
 _SURFACES = """
     select m.surfaces from entities e cross join mentions m cross join chunks c
     where e.workspace = :workspace and m.entity = e.seq and c.seq = m.chunk and c.live = 1
-        and exists (select 1 from json_each(m.surfaces) s cross join json_each(:keys) k
-            where json_extract(s.value, '$[0]') = k.value)
 """
 _FAULTS = """
     select 'stepless' as kind, j.id, j.document_id, j.plan from jobs j
