@@ -325,6 +325,24 @@ class Extraction:
     usage: Usage = Usage()
 
 
+class Unread(NamedTuple):
+    """A chunk whose reading failed, and why."""
+
+    id: str
+    position: int
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """How the extractor fared with the chunks of a job: `empty` are those that it read and found no
+    entity in."""
+
+    chunks: int
+    empty: tuple[str, ...] = ()
+    failed: tuple[Unread, ...] = ()
+
+
 # --- the graph -----------------------------------------------------------------------------------
 
 

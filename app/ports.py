@@ -42,6 +42,7 @@ from app.domain import (
     Profile,
     Prompt,
     Question,
+    Readings,
     Ref,
     Relation,
     Revision,
@@ -129,6 +130,12 @@ class Documents(Protocol):
 
     async def charge(self, document_id: str, usage: Usage, warnings: Sequence[str] = ()) -> None:
         """Add to its usage; warnings are kept once each. No-op for an unknown document."""
+        ...
+
+    async def note(
+        self, document_id: str, job_id: str, *, without: Sequence[str], add: Sequence[str]
+    ) -> None:
+        """Drop some of its warnings and add others, each kept once."""
         ...
 
     async def publish(self, document_id: str, job_id: str) -> None:
@@ -260,6 +267,10 @@ class GraphWriter(Protocol):
     async def put_extraction(self, chunk_id: str, extraction: Extraction, *, key: str = "") -> None:
         """No-op once the chunk is gone or, with `key`, has another extraction key, and where one is
         stored already, unless that one failed and this one did not."""
+        ...
+
+    async def readings(self, document_id: str, job_id: str) -> Readings:
+        """How its put chunks were read, in their order."""
         ...
 
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
@@ -687,6 +698,9 @@ class VectorEngine(Pingable, Protocol):
 
 
 class Extractor(Protocol):
+    @property
+    def by_model(self) -> bool: ...
+
     @property
     def version(self) -> str:
         """Model and prompt version: part of every extraction key."""

@@ -112,11 +112,11 @@ async def reopen(
 async def retry(
     services: Services, workspace: Workspace, document: Document, *, chunk_id: str = "", now: float
 ) -> Job:
-    """Go on with what failed or was cancelled; of a document that is ready, read the chunks again
+    """Go on with what failed or was cancelled; of a version that is visible, read the chunks again
     that could not be read, or only the one named. `Conflict` where nothing failed."""
     job, again = document.job, list[str]()
     failed = job.plan is Plan.WITHDRAW or job.state in (State.FAILED, State.CANCELLED)
-    if not failed and job.state is State.DONE:
+    if document.pending is None and (failed or job.state is State.DONE):
         unread = await workspace.graph.failed(document.id)
         again = [one for one in unread if one == chunk_id or not chunk_id]
     if not (again or (failed and not chunk_id)):

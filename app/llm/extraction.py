@@ -53,6 +53,8 @@ class LlmExtractor:
     """Port `Extractor`. A reply that cannot be read is asked for twice more, then `BadModelOutput`;
     one that breaks off in the middle is made good by halves of the text."""
 
+    by_model = True
+
     def __init__(self, model: ChatModel, prompts: Prompts, options: Options) -> None:
         self._model, self._prompts, self._options = model, prompts, options
         self._reply_tokens = model.context_tokens // REPLY_SHARE

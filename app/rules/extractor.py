@@ -20,6 +20,7 @@ class RuleExtractor:
     """The port `Extractor`, played by rules."""
 
     version = MODEL
+    by_model = False
 
     async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
         return await asyncio.to_thread(extract, title, headings, text)

@@ -17,11 +17,13 @@ from app.domain import (
     Failure,
     Job,
     Plan,
+    Readings,
     Relation,
     RelationMention,
     Revision,
     State,
     Status,
+    Unread,
     Usage,
 )
 from app.errors import Invalid
@@ -79,6 +81,9 @@ def revision_of(text: str | None) -> Revision | None:
 
 def extraction_json(extraction: Extraction) -> str:
     return dump(asdict(extraction))
+
+
+EMPTY = '{"entities":[],'  # how the extraction of a chunk begins that says nothing
 
 
 def extraction_of(text: str) -> Extraction:
@@ -185,6 +190,14 @@ def chunk_of(row: Record, headings: Sequence[str]) -> Chunk:
         headings=tuple(headings),
         page=row["page"],
         page_end=row["page_end"],
+    )
+
+
+def readings_of(rows: Sequence[Record]) -> Readings:
+    return Readings(
+        len(rows),
+        tuple(row["id"] for row in rows if row["empty"] and not row["failed"]),
+        tuple(Unread(row["id"], row["position"], row["why"]) for row in rows if row["failed"]),
     )
 
 

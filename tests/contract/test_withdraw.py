@@ -17,6 +17,7 @@ from app.domain import (
     State,
     Stats,
     Status,
+    Unread,
     Usage,
     withdrawal_id,
     withdrawal_of,
@@ -221,3 +222,40 @@ async def test_an_extraction_for_another_key_is_not_taken(library: Library) -> N
     assert await library.graph.unread("d", job) == ["c1"]
     await library.graph.put_extraction("c1", ONE, key="new key")
     assert await library.graph.unread("d", job) == []
+
+
+async def test_how_chunks_were_read_is_told_and_failed_ones_are_read_again(
+    library: Library, neighbour: Library, journal: Journal
+) -> None:
+    bad, empty = Extraction(error="no reply"), Extraction(about=("T",))
+    job = await library.ingest("d", {"c1": ONE, "c2": bad, "c3": empty, "c4": bad})
+    readings = await library.graph.readings("d", job)
+    assert (readings.chunks, readings.empty) == (4, ("c3",))
+    assert readings.failed == (Unread("c2", 1, "no reply"), Unread("c4", 3, "no reply"))
+    assert await library.graph.failed("d") == {"c2": "no reply", "c4": "no reply"}
+    again = make.job("d")
+    await library.documents.reopen("d", again, again=["c1", "c2", "unknown"])
+    assert await library.graph.unread("d", again.id) == ["c2"]
+    assert len(await library.graph.document_chunks("d")) == 4, "visible meanwhile"
+    latest = await fail(library, journal, again.id)
+    await withdraw(library, latest.id)
+    assert list(await library.graph.failed("d")) == ["c2", "c4"]
+    third = make.job("d")
+    await library.documents.reopen("d", third, again=["c2"])
+    await library.graph.put_extraction("c2", TWO)
+    await library.graph.fold("d", third.id, await library.graph.unfolded("d", third.id))
+    await library.documents.publish("d", third.id)
+    assert await library.graph.retired("d", third.id) == []
+    assert (await library.documents.get("d")).version == 1
+    await neighbour.ingest("d", {"c1": ONE, "c2": TWO, "c3": empty, "c4": bad})
+    assert await library.fingerprint() == await neighbour.fingerprint()
+
+
+async def test_warnings_are_exchanged_by_the_latest_job_only(library: Library) -> None:
+    job = await library.ingest("d", {"c1": ONE})
+    await library.documents.charge("d", Usage(), ["a", "b"])
+    latest = await library.reopen("d", Plan.INGEST)
+    for _ in range(2):
+        await library.documents.note("d", latest, without=["a"], add=["c", "b"])
+        await library.documents.note("d", job, without=["b"], add=["z"])
+    assert set((await library.documents.get("d")).warnings) == {"b", "c"}

@@ -50,6 +50,10 @@ class CountingExtractor:
     bad: str = ""  # chunks that contain this cannot be read
 
     @property
+    def by_model(self) -> bool:
+        return bool(self.inner.by_model)  # type: ignore[attr-defined]
+
+    @property
     def version(self) -> str:
         return str(self.inner.version)  # type: ignore[attr-defined]
 

@@ -50,6 +50,7 @@ class ListsOfNames:
     on the title too, as a model's reply does."""
 
     version = "lists of names"
+    by_model = True
 
     async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
         names = [name.strip() for name in text.replace("\n", ";").split(";") if name.strip()]

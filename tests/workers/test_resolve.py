@@ -32,6 +32,7 @@ class Names:
     to the one before."""
 
     version = "names 1"
+    by_model = False
 
     async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
         found = [

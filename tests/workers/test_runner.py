@@ -372,6 +372,7 @@ async def test_a_stop_is_heard_while_a_heartbeat_ends(rig: Rig) -> None:
 
     class Slow:
         version = rig.extractor.version
+        by_model = False
 
         async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
             await asyncio.sleep(0.1)

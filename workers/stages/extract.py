@@ -47,14 +47,12 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         _, failure = await outcomes(reader.read(*group) for group in groups.items())
     finally:
         charge = workspace.documents.charge
-        await asyncio.shield(
-            _through(lambda: charge(step.document_id, reader.usage, reader.warnings))
-        )
+        await asyncio.shield(_through(lambda: charge(step.document_id, reader.usage)))
     if failure is not None:
         raise failure
     log.info(
         "chunks.extracted workspace=%s document=%s chunks=%d reused=%d failed=%d dropped=%d",
-        workspace.name, step.document_id, len(step.shard), len(known), len(reader.warnings),
+        workspace.name, step.document_id, len(step.shard), len(known), reader.failed,
         reader.dropped,
     )  # fmt: skip
 
@@ -66,7 +64,7 @@ class _Reader:
         self._workspace, self._models, self._title = workspace, models, title
         self._naming = naming
         self.usage = Usage()
-        self.warnings: list[str] = []
+        self.failed = 0
         self.dropped = 0
 
     async def read(self, key: str, chunks: Sequence[Chunk]) -> None:
@@ -77,10 +75,7 @@ class _Reader:
             )
         except (BadModelOutput, Invalid) as error:
             await _store(self._workspace, key, chunks, Extraction(error=error.detail))
-            self.warnings += [
-                f"chunk {chunk.position} ({chunk.id}) has no entities: {error.detail}"
-                for chunk in chunks
-            ]
+            self.failed += len(chunks)
             return
         self.usage += extraction.usage
         self.dropped += extraction.dropped

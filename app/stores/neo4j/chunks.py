@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from app.domain import Chunk, Extraction
+from app.domain import Chunk, Extraction, Readings
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.documents import KEEP_BEFORE, NOTHING_BEFORE, is_latest, part_of
 from app.stores.neo4j.folds import Change, apply, told_before, told_by
 from app.stores.neo4j.placements import insist
 from app.stores.neo4j.rows import chunk_of
-from app.stores.records import extraction_json, extraction_of, unique
+from app.stores.records import EMPTY, extraction_json, extraction_of, readings_of, unique
 
 
 class Neo4jChunks:
@@ -109,6 +109,24 @@ class Neo4jChunks:
             workspace=self._workspace, document=document_id, job=job_id,
         )  # fmt: skip
         return [row["id"] for row in rows]
+
+    async def readings(self, document_id: str, job_id: str) -> Readings:
+        rows = await self._database.read(
+            """
+            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            WHERE c.workspace = $workspace AND c.document_id = $document
+                AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
+                AND c.extraction IS NOT NULL
+            RETURN c.id AS id, c.position AS position, c.failed AS failed,
+                c.extraction STARTS WITH $empty AS empty,
+                CASE WHEN c.failed THEN c.extraction END AS said
+            ORDER BY position, id
+            """,
+            workspace=self._workspace, document=document_id, job=job_id, empty=EMPTY,
+        )  # fmt: skip
+        return readings_of(
+            [{**row, "why": row["said"] and extraction_of(row["said"]).error} for row in rows]
+        )
 
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
         rows = await self._database.read(

@@ -257,6 +257,23 @@ class Neo4jDocuments:
             warnings=unique(warnings),
         )  # fmt: skip
 
+    async def note(
+        self, document_id: str, job_id: str, *, without: Sequence[str], add: Sequence[str]
+    ) -> None:
+        async def work(tx: Transaction) -> None:
+            if await is_latest(tx, self._workspace, document_id, job_id):
+                await tx.run(
+                    """
+                    MATCH (d:Document {workspace: $workspace, id: $id})
+                    SET d.warnings = [w IN d.warnings WHERE NOT w IN $without AND NOT w IN $add]
+                        + $add, d.updated_at = timestamp()
+                    """,
+                    workspace=self._workspace, id=document_id, without=list(without),
+                    add=unique(add),
+                )  # fmt: skip
+
+        await self._database.transaction(work)
+
     async def publish(self, document_id: str, job_id: str) -> None:
         async def work(tx: Transaction) -> None:
             if not await is_latest(tx, self._workspace, document_id, job_id):

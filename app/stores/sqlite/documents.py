@@ -181,6 +181,25 @@ class SqliteDocuments:
 
         await self._database.write(work)
 
+    async def note(
+        self, document_id: str, job_id: str, *, without: Sequence[str], add: Sequence[str]
+    ) -> None:
+        def work(connection: Connection) -> None:
+            known = self._find(connection, document_id)
+            if known is None or not is_latest(connection, self._workspace, document_id, job_id):
+                return
+            kept = [one for one in known.warnings if one not in without]
+            connection.execute(
+                "update documents set warnings = :warnings, updated_at = :now"
+                " where workspace = :workspace and id = :document",
+                {
+                    **self._bound(document_id), "now": self._database.clock(),
+                    "warnings": listed((*kept, *add)),
+                },
+            )  # fmt: skip
+
+        await self._database.write(work)
+
     async def publish(self, document_id: str, job_id: str) -> None:
         def work(connection: Connection) -> None:
             if not is_latest(connection, self._workspace, document_id, job_id):

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
-from app.domain import Chunk, Extraction, Kind, Mark, Profile, Ref, Stale
-from app.stores.records import dump, extraction_json, extraction_of
+from app.domain import Chunk, Extraction, Kind, Mark, Profile, Readings, Ref, Stale
+from app.stores.records import EMPTY, dump, extraction_json, extraction_of, readings_of
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.evidence import add_totals, exchange
 from app.stores.sqlite.jobs import is_latest
@@ -56,6 +56,16 @@ class SqliteGraphWriter:
 
     async def unread(self, document_id: str, job_id: str) -> list[str]:
         return await self._ids(document_id, job_id, "extraction is null")
+
+    async def readings(self, document_id: str, job_id: str) -> Readings:
+        rows = await self._database.rows(
+            "select id, position, failed, substr(extraction, 1, :length) = :empty as empty,"
+            " case when failed = 1 then extraction ->> 'error' end as why"
+            " from chunks where workspace = :workspace and document_id = :document"
+            " and job_id = :job and gone = 0 and extraction is not null order by position, id",
+            {**self._bound(document_id, job_id), "empty": EMPTY, "length": len(EMPTY)},
+        )
+        return readings_of(rows)
 
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
         return await self._ids(document_id, job_id, "extraction is not null and folded = 0")
