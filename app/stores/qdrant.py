@@ -148,6 +148,7 @@ class QdrantNext:
         self.names = names
         self._server = server
         self._since: float | None = None  # when writers were held, by a clock that nobody sets
+        self._hold = ""  # its alias
 
     def store(self, workspace: str) -> QdrantVectors:
         return QdrantVectors(self, workspace)
@@ -156,32 +157,39 @@ class QdrantNext:
         return await self._server.call(action)
 
     async def admit(self) -> None:
-        """Only who makes them writes here."""
+        """Who makes them writes here, until somebody else has made and switched to the same."""
+        used = self._server.in_use(await self._server.aliases())
+        if set(used.values()) & set(self.names.values()):
+            raise Conflict("Another process has made the same vectors, and switched over to them.")
 
     async def hold(self) -> bool:
         """Writers compare it with their clocks, which may be half a minute ahead."""
         now = time.monotonic()
-        alias = self._server.hold_until(time.time() + HOLD_SECONDS)
-        before = self._server.holds(await self._server.aliases())
-        await self._server.set_aliases({alias: self.names[Kind.CHUNK]}, before)
+        aliases, before = await self._server.aliases(), self._hold
+        self._hold = self._server.hold_until(time.time() + HOLD_SECONDS)
+        replaced = [before] if before in aliases else []
+        await self._server.set_aliases({self._hold: self.names[Kind.CHUNK]}, replaced)
         held, self._since = self._in_force(), now
         return held
 
     async def switch(self) -> None:
         if not self._in_force():
             raise Conflict("Writers were not held for long enough to switch over.")
+        await self.admit()
         aliases = await self._server.aliases()
         former = self._server.in_use(aliases)
         live = _aliases_of(self._server.prefix, self.model, self.dimension)
         wanted = {alias: self.names[kind] for kind, alias in self._server.used.items()}
         wanted |= {alias: self.names[kind] for kind, alias in live.items()}
-        replaced = {*self._server.holds(aliases), *(wanted.keys() & aliases.keys())}
+        replaced = aliases.keys() & {self._hold, *wanted}
         await self._server.set_aliases(wanted, replaced)
         await self._drop(former)
 
     async def release(self) -> None:
-        if holds := self._server.holds(await self._server.aliases()):
-            await self._server.set_aliases({}, holds)
+        """And what a killed one left."""
+        now, held = time.time(), self._server.holds(await self._server.aliases())
+        if over := [one for one, until in held.items() if one == self._hold or until < now]:
+            await self._server.set_aliases({}, over)
 
     async def _drop(self, former: Mapping[Kind, str]) -> None:
         """Nobody answers from those of the same model any more."""

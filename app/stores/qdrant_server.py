@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from importlib.metadata import version
@@ -121,13 +122,14 @@ class QdrantServer:
         await self.call(lambda client: client.update_collection_aliases(actions))
 
     def hold_until(self, moment: float) -> str:
-        """The alias by which writers wait until then."""
-        return f"{self.prefix}_hold_{int(moment)}"
+        """A new alias by which writers wait until then."""
+        return f"{self.prefix}_hold_{int(moment)}_{uuid.uuid4().hex[:8]}"
 
     def holds(self, aliases: Iterable[str]) -> dict[str, float]:
         """Alias -> until when writers wait."""
         mark = f"{self.prefix}_hold_"
-        return {one: float(one.removeprefix(mark)) for one in aliases if one.startswith(mark)}
+        held = (one for one in aliases if one.startswith(mark))
+        return {one: float(one.removeprefix(mark).partition("_")[0]) for one in held}
 
     def in_use(self, aliases: Mapping[str, str]) -> dict[Kind, str]:
         return {kind: aliases[alias] for kind, alias in self.used.items() if alias in aliases}

@@ -117,6 +117,30 @@ async def test_a_hold_of_a_killed_process_lapses(standin: str) -> None:
             assert await beside.hold()
 
 
+async def test_two_that_make_the_same_do_each_other_no_harm(
+    standin: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant, "DRAIN_SECONDS", 0)
+    async with QdrantEngine.open(standin, "", "model-a", DIMENSION, prefix="two") as engine:
+        store = qdrant.QdrantVectors(engine, "one")
+        await store.upsert([made("old", "1")])
+        async with engine.beside("model-a", DIMENSION) as first:
+            async with engine.beside("model-a", DIMENSION) as second:
+                await second.store("one").upsert([made("new", "1")])
+                await first.hold()
+                await second.hold()
+            with pytest.raises(Unavailable):  # the first one still has writers wait
+                await store.upsert([made("x", "1")])
+            async with engine.beside("model-a", DIMENSION) as third:
+                await first.switch()
+                await third.hold()
+                for call in (third.store("one").upsert([made("y", "1")]), third.switch()):
+                    with pytest.raises(Conflict):
+                        await call
+        assert await found(store, dense(axis(1))) == ["new"]
+        await store.upsert([made("later", "1")])
+
+
 async def test_searches_fail_at_no_moment_of_a_switch(
     opener: Opener,
     monkeypatch: pytest.MonkeyPatch,

@@ -18,7 +18,7 @@ from app.folding import (
     surfaces_of,
 )
 from app.holdings import HeldAssertion, HeldMention, JobFault
-from app.stores.neo4j.database import Database, Row, Transaction
+from app.stores.neo4j.database import Again, Database, Row, Transaction
 from app.stores.neo4j.jobs import close_job
 from app.stores.neo4j.placements import count_names, lock_names, placements_of
 from app.stores.neo4j.tallies import (
@@ -201,10 +201,13 @@ class Neo4jRepairs:
 
     async def _add(self, tx: Transaction, chunk: Row) -> set[Ref]:
         extraction = extraction_of(chunk["extraction"])
-        places = Places(await placements_of(tx, self._workspace, name_keys(extraction)))
-        mentions, assertions = collate(extraction, places, chunk["document_id"])
+        names = name_keys(extraction)
+        placements = await placements_of(tx, self._workspace, names)
+        mentions, assertions = collate(extraction, Places(placements), chunk["document_id"])
         where = {"chunk": chunk["id"], "document": chunk["document_id"]}
         await lock_entities(tx, self._workspace, {row.key for row in mentions})
+        if await placements_of(tx, self._workspace, names) != placements:  # as a fold does
+            raise Again
         await tx.run(
             """
             MATCH (c:Chunk {workspace: $workspace, id: $chunk})
