@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from uuid import uuid4
@@ -125,10 +126,15 @@ class Rig:
         return {entity.name: entity.mentions for entity in found}
 
 
-@pytest.fixture
-async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
-    settings = Settings(_env_file=None, data_dir=tmp_path)
-    async with embedded_queue(settings) as settings, open_services(settings) as services:
+@asynccontextmanager
+async def opened(settings: Settings) -> AsyncIterator[Rig]:
+    async with embedded_queue(settings) as queued, open_services(queued) as services:
         queue, extractor = RecordingQueue(), CountingExtractor(services.models.extractor)
         models: Models = replace(services.models, extractor=extractor)
         yield Rig(replace(services, queue=queue, models=models), queue, extractor)
+
+
+@pytest.fixture
+async def rig(tmp_path: Path) -> AsyncIterator[Rig]:
+    async with opened(Settings(_env_file=None, data_dir=tmp_path)) as rig:
+        yield rig

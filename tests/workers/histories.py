@@ -107,7 +107,7 @@ class Wired:
 def wired(services: Services, wire: Wire) -> Services:
     def workspace(name: str) -> Workspace:
         space = small(services).workspace(name)
-        stores = {
+        stores: dict[str, Any] = {
             part: Wired(getattr(space, part), wire)
             for part in ("documents", "graph", "names", "vectors", "blobs")
         }
