@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import sqlite3
 from collections.abc import AsyncIterator
 from dataclasses import replace
@@ -266,3 +267,47 @@ async def test_damaged_graphs_on_neo4j_are_those_of_a_fresh_ingestion_afterwards
             graph, archive = remote.workspace(name).graph, remote.workspace(name).archive
             assert await graph.stats() == await archive.counted(), what
     assert len(remote.extractor.calls) == calls
+
+
+async def beside_uploads(rig: Rig, name: str) -> None:
+    """A rebuild in one process, and documents that come, change and go in another."""
+    await rig.submit(TEXTS["c"] + " Geneva is in Switzerland.", "c", workspace=name)
+    await rig.submit(CURIE + " She wrote.", "e", workspace=name)
+    await rig.delete("b", name)
+    await asyncio.gather(rig.drain(), rebuild(rig.services, name, rig.terms))
+    while any(not job.state.final for job in await rig.services.journal.jobs(name, limit=100)):
+        await rig.sweep()
+        await asyncio.sleep(0.2)
+
+
+async def as_fresh(rig: Rig, name: str) -> list[str]:
+    texts = {**TEXTS, "c": TEXTS["c"] + " Geneva is in Switzerland.", "e": CURIE + " She wrote."}
+    del texts["b"]
+    for document, text in texts.items():
+        await rig.submit(text, document, workspace=name)
+    await rig.drain()
+    return await lines(rig.services, name)
+
+
+async def test_a_rebuild_beside_uploads_ends_as_if_there_were_none(
+    rig: Rig, tmp_path: Path
+) -> None:
+    await fill(rig)
+    damage(tmp_path, "delete from mentions where chunk % 2 = 0; delete from names")
+    await beside_uploads(rig, "default")
+    wanted = await as_fresh(rig, "other")
+    assert list(difference(wanted, await lines(rig.services, "default"))) == []
+
+
+@pytest.mark.server
+async def test_a_rebuild_on_neo4j_beside_uploads_ends_as_if_there_were_none(
+    remote: Rig, neo4j: Server
+) -> None:
+    name = make.name()
+    await fill(remote, name)
+    async with AsyncGraphDatabase.driver(neo4j.url, auth=(neo4j.user, neo4j.password)) as driver:
+        for what in ("evidence", "before names"):
+            await driver.execute_query(ON_NEO4J[what], w=name)
+    await beside_uploads(remote, name)
+    wanted = await as_fresh(remote, make.name())
+    assert list(difference(wanted, await lines(remote.services, name))) == []
