@@ -22,7 +22,7 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports evaluate cases resolution faults lock docker
+.PHONY: help run serve test check lint format types imports evaluate cases resolution histories faults lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -53,6 +53,9 @@ imports: $(VENV)/.dev
 
 evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
 	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)
+
+histories: $(VENV)/.dev ## random histories of users and workers on both graph stores (HISTORIES=)
+	@HISTORIES=$(or $(HISTORIES),300) $(BIN)/python -m pytest -q tests/workers/test_histories.py
 
 faults: $(VENV)/.dev ## break the service by seeded schedules (STACK= SEED= RUNS= ONLY=)
 	@STACK=$(STACK) SEED=$(SEED) RUNS=$(RUNS) ONLY=$(ONLY) DOCUMENTS=$(DOCUMENTS) PARALLEL=$(PARALLEL) \

@@ -14,12 +14,16 @@ from pydantic import BaseModel, Field
 
 from app import __version__
 from app.api.deps import Deployed
+from app.domain import Plan, State
 from app.errors import AppError
-from app.ports import Pingable
+from app.notices import NO_ENTITIES
+from app.ports import Pingable, Services
 
 router = APIRouter(tags=["operations"])
 
 PATIENCE = 5.0  # seconds until a silent dependency counts as away
+RECENT = 10  # documents whose warnings, if all alike, deserve a notice
+LOOKED_AT = 20  # workspaces
 
 
 class AliveBody(BaseModel):
@@ -37,6 +41,7 @@ class DependencyBody(BaseModel):
 class ReadyBody(BaseModel):
     ready: bool = Field(description="Whether all dependencies answer.")
     dependencies: dict[str, DependencyBody] = Field(description="Each by its name.")
+    notices: list[str] = Field(description="What works and still deserves a look.")
 
 
 def version() -> str:
@@ -57,8 +62,35 @@ async def readyz(deployed: Deployed) -> Response:
     """Asks every store, queue and model server for its version."""
     dependencies = await _ask_all(deployed.services.dependencies)
     ready = all(one.ok for one in dependencies.values())
-    body = ReadyBody(ready=ready, dependencies=dependencies)
+    notices = await _notices(deployed.services) if ready else []
+    body = ReadyBody(ready=ready, dependencies=dependencies, notices=notices)
     return JSONResponse(body.model_dump(), status_code=200 if ready else 503)
+
+
+async def _notices(services: Services) -> list[str]:
+    """Names no workspace: this answers without a key."""
+    try:
+        async with asyncio.timeout(PATIENCE):
+            names = (await services.keyring.workspaces())[:LOOKED_AT]
+            weak = sum([await _finds_nothing(services, name) for name in names])
+    except (AppError, TimeoutError):
+        return []
+    if not weak:
+        return []
+    return [
+        f"{NO_ENTITIES}in {weak} workspace{'s' if weak > 1 else ''} the model found no entity in "
+        f"any of the last {RECENT} documents; it may be too weak for extraction"
+    ]
+
+
+async def _finds_nothing(services: Services, workspace: str) -> bool:
+    """Whether the last documents that became ready all carry that warning."""
+    jobs = await services.journal.jobs(workspace, state=State.DONE, limit=2 * RECENT)
+    latest = dict.fromkeys(job.document_id for job in jobs if job.plan is Plan.INGEST)
+    found = await services.workspace(workspace).documents.many(list(latest)[:RECENT])
+    return len(found) == RECENT and all(
+        any(warning.startswith(NO_ENTITIES) for warning in one.warnings) for one in found
+    )
 
 
 async def _ask_all(dependencies: Mapping[str, Pingable]) -> dict[str, DependencyBody]:

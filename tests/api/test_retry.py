@@ -156,3 +156,17 @@ async def test_a_text_that_names_nothing_and_rules_that_find_nothing_raise_no_al
     read_by(site, Weak(by_model=by_model))
     await site.add(text, id="d")
     assert (await shown(site))["warnings"] == []
+
+
+async def test_readiness_notices_a_model_that_finds_nothing_again_and_again(
+    site: Site, moody: Moody
+) -> None:
+    read_by(site, Weak())
+    for n in range(10):
+        assert (await site.client.get("/readyz")).json()["notices"] == []
+        await site.add(f"{LONG} {n}", id=f"d{n}")
+    [notice] = (await site.client.get("/readyz")).json()["notices"]
+    assert notice.startswith("no_entities: in 1 workspace the model found no entity in any of ")
+    read_by(site, Moody())
+    await site.add(LONG, id="better")
+    assert (await site.client.get("/readyz")).json()["notices"] == []
