@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +13,7 @@ from neo4j import AsyncGraphDatabase
 
 from app.domain import Completion, Job, Kind, Placement, Plan, Ref, Ruling, State, Usage
 from app.folding import document_scope
-from app.ports import Services
+from app.ports import Services, Workspace
 from app.settings import Settings
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
@@ -172,7 +172,7 @@ class Summariser:
     def __init__(self) -> None:
         self.calls: list[str] = []
 
-    async def summarise(self, name: str, descriptions: list[str], *, limit: int) -> Completion:
+    async def summarise(self, name: str, descriptions: Sequence[str], *, limit: int) -> Completion:
         self.calls.append(name)
         return Completion(f"All about {name}.", Usage(llm_calls=1))
 
@@ -182,7 +182,7 @@ async def summarised(rig: Rig) -> AsyncIterator[tuple[Rig, Summariser]]:
     summariser = Summariser()
     models = replace(rig.services.models, profiler=summariser)
 
-    def workspace(name: str) -> object:
+    def workspace(name: str) -> Workspace:
         space = rig.workspace(name)
         return replace(space, options=replace(space.options, summary_threshold=10))
 

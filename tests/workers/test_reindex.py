@@ -119,12 +119,10 @@ async def test_another_embedding_model_is_refused_until_everything_is_embedded_a
             done = await reindex(services, services.models.embedder)
             assert (done.stage, done.embedded) == ("done", 2 * sum(before.values()))
         async with rigged(other) as rig:
-            workspace = rig.workspace("two")
-            assert {kind: await workspace.vectors.count(kind) for kind in Kind} == before
+            two = rig.workspace("two")
+            assert {kind: await two.vectors.count(kind) for kind in Kind} == before
             made = await rig.services.models.embedder.embed(["polonium"], purpose="query")
-            [hits] = await workspace.vectors.search(
-                [VectorQuery(Kind.CHUNK, 5, dense=made.vectors[0])]
-            )
+            [hits] = await two.vectors.search([VectorQuery(Kind.CHUNK, 5, dense=made.vectors[0])])
             assert len(hits) == 1
         assert model.calls("extract") == 0
     with pytest.raises(Misconfigured, match="reindex"):
