@@ -268,7 +268,8 @@ def scroll(collections: Collections, name: str, body: Json) -> Json:
         with_vector=body.get("with_vector", False),
     )
     records, following = collections.shard(name).scroll(request)
-    return {"points": [record(one) for one in records], "next_page_offset": None if following is None else str(following)}
+    offset = None if following is None else str(following)
+    return {"points": [record(one) for one in records], "next_page_offset": offset}
 
 
 def shown(vectors: Any) -> Any:

@@ -176,7 +176,9 @@ def _errors() -> Iterator[None]:
         yield
     except AuthenticationError as error:
         raise Unavailable("The queue server refused user or password.") from error
-    except (RedisError, OSError, TimeoutError) as error:
+    except (RedisConnectionError, RedisTimeoutError, OSError) as error:
+        raise Unavailable(f"The queue server is away: {type(error).__name__}.") from error
+    except RedisError as error:
         raise Unavailable(f"The queue server cannot be used: {type(error).__name__}.") from error
 
 

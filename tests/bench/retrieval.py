@@ -323,9 +323,7 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--untitled", action="store_true", help="passages without their titles")
     parser.add_argument("--lower", action="store_true", help="questions in lower case")
     parser.add_argument("--lower-text", action="store_true", help="passages in lower case")
-    parser.add_argument(
-        "--exact-names", action="store_true", help="each name an entity of its own"
-    )
+    parser.add_argument("--exact-names", action="store_true", help="each name an entity of its own")
     parser.add_argument("--cache", default="", help="folder that keeps vectors between runs")
     parser.add_argument("--store", default="", help="folder of the stores, kept between runs")
     return parser.parse_args()

@@ -187,7 +187,9 @@ async def test_no_statement_reads_a_whole_table_or_index(plans: dict[str, list[s
         for sql, steps in plans.items()
         for step in steps
         if re.search(r"(INDEX (?!\w+_(unindexed|unprofiled))|KEY)\w* ?\(workspace=\?\)", step)
-        and not re.search(r"limit|group by status|from (totals|settlements|moved)\b|replace moved", sql)
+        and not re.search(
+            r"limit|group by status|from (totals|settlements|moved)\b|replace moved", sql
+        )
     }
     assert whole == {}
 

@@ -24,10 +24,11 @@ from app.domain import (
 )
 from app.errors import BadModelOutput, NotFound, Unavailable
 from app.terms import query_sparse
+from app.upkeep import texts
 from tests.workers.conftest import Rig
 from workers import plans
 from workers.runner import Terms, run_ticket
-from workers.stages import index, parse
+from workers.stages import parse
 
 CURIE = (
     "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie. "
@@ -346,7 +347,7 @@ async def test_the_loop_goes_on_while_a_document_is_cut_and_its_words_are_counte
         monkeypatch.setattr(module, name, run)
 
     watched(parse, "chunks")
-    watched(index, "document_sparse")
+    watched(texts, "document_sparse")
     await rig.submit(CURIE)
     await rig.drain()
     assert seen.keys() == {"chunks", "document_sparse"}
