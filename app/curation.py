@@ -48,7 +48,13 @@ async def entity_of(graph: GraphReader, given: str) -> Entity:
 async def rule(workspace: Workspace, one: str, other: str, *, same: bool, note: str) -> Ruling:
     """A user's word on two names, known or not yet."""
     ruling = _ruling(normal_key(one), normal_key(other), same, note)
-    await workspace.names.rule([ruling])
+    keys = [ruling.one, ruling.other]
+    entities = {key: key for key in keys}
+    entities |= {name.key: name.entity for name in await workspace.names.known(keys)}
+    overruled: list[Ruling] = []
+    if same and len(set(entities.values())) > 1:
+        overruled = await _overruled(workspace, entities.values(), ruling)
+    await workspace.names.rule([ruling, *overruled])
     return ruling
 
 
@@ -75,8 +81,34 @@ async def merge(workspace: Workspace, entities: Sequence[str], note: str) -> lis
     await _must_be_names(workspace, found)
     keys = sorted(found)
     rulings = [_ruling(keys[0], key, True, note) for key in keys[1:]]
+    rulings += await _overruled(workspace, keys, *rulings)
     await workspace.names.rule(rulings)
     return rulings
+
+
+async def _overruled(
+    workspace: Workspace, entities: Iterable[str], *rulings: Ruling
+) -> list[Ruling]:
+    """What else has to be said for the entities to become one: a model's word on any two of their
+    names is set aside. Conflict where it is the user's own."""
+    members = await workspace.names.members(sorted(set(entities)))
+    home = {key: entity for entity, keys in members.items() for key in keys}
+    home |= {entity: entity for entity in entities}
+    said = {(one.one, one.other) for one in rulings}
+    apart = [
+        one
+        for one in await workspace.names.rulings(sorted(home))
+        if not one.same and (one.one, one.other) not in said
+        and one.one in home and one.other in home and home[one.one] != home[one.other]
+    ]  # fmt: skip
+    for one in apart:
+        if one.by == "user":
+            raise Conflict(
+                f"You decided that {one.one} and {one.other} are two things, and these would make "
+                "them one. Take that back first (DELETE /graph/resolution).",
+                code="decided_apart",
+            )
+    return [_ruling(one.one, one.other, True, rulings[0].note) for one in apart]
 
 
 async def _must_be_names(workspace: Workspace, keys: Iterable[str]) -> None:
@@ -90,9 +122,9 @@ async def _must_be_names(workspace: Workspace, keys: Iterable[str]) -> None:
             )
 
 
-async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> list[Placement]:
+async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> int:
     """Several entities out of one. Groups of documents go by what these say of it, now and in
-    later versions; groups of names part the names for good."""
+    later versions; groups of names part the names for good. How much was recorded."""
     entity = await entity_of(workspace.graph, given)
     _check_groups(groups)
     used = await workspace.names.used_by(entity.key, limit=MAX_USES + 1)
@@ -102,14 +134,16 @@ async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> li
             code="too_many_mentions",
         )
     by_names = [group for group in groups if group.names]
-    if by_names:
-        await _part_names(workspace, entity, by_names, {key for key, _ in used})
     placements = _placed(groups, used)
     if not placements and not by_names:
         raise Invalid("None of these documents mentions the entity.", code="not_mentioned")
+    own = {key for key, _ in used}
+    rulings = _parted(entity, by_names, own) if by_names else []
+    if rulings:
+        await workspace.names.rule(rulings)
     if placements:
         await workspace.names.place(placements)
-    return placements
+    return len(rulings) + len(placements)
 
 
 def _check_groups(groups: Sequence[Group]) -> None:
@@ -134,9 +168,7 @@ def _placed(groups: Sequence[Group], used: Sequence[tuple[str, str]]) -> list[Pl
     ]  # fmt: skip
 
 
-async def _part_names(
-    workspace: Workspace, entity: Entity, groups: Sequence[Group], own: set[str]
-) -> None:
+def _parted(entity: Entity, groups: Sequence[Group], own: set[str]) -> list[Ruling]:
     """Names of no group stay with the entity's own name."""
     parts = [{normal_key(name) for name in group.names} for group in groups]
     if strange := {key for part in parts for key in part} - own:
@@ -149,14 +181,12 @@ async def _part_names(
     if not rest and len(parts) == 1:
         raise Invalid("This group has all names of the entity.", code="bad_group")
     every = [*parts, *([rest] if rest else [])]
-    await workspace.names.rule(
-        [
-            _ruling(one, other, False, f"split of {entity.name}")
-            for mine, theirs in combinations(every, 2)
-            for one in sorted(mine)
-            for other in sorted(theirs)
-        ]
-    )
+    return [
+        _ruling(one, other, False, f"split of {entity.name}")
+        for mine, theirs in combinations(every, 2)
+        for one in sorted(mine)
+        for other in sorted(theirs)
+    ]
 
 
 async def remove(workspace: Workspace, given: str) -> int:

@@ -353,8 +353,8 @@ class Names(Protocol):
         ...
 
     async def together(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        """Those of the pairs that some chunk names both of. The fold opens names of recorded pairs
-        whose `tie` may have changed."""
+        """Those of the pairs that some chunk names both of, whatever the names mean. The fold opens
+        names of recorded pairs whose `tie` may have changed."""
         ...
 
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
@@ -363,7 +363,8 @@ class Names(Protocol):
 
     async def settle(self, settlement: Settlement) -> bool:
         """One transaction; False, and nothing changes, if there was another settlement since the
-        version it was made from. A name that changed meanwhile stays open."""
+        version it was made from, or a `tie` is not what it was. A name that changed meanwhile stays
+        open."""
         ...
 
     async def rule(self, rulings: Sequence[Ruling]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
@@ -14,6 +15,7 @@ from app.api.fields import Body
 from app.api.problems import responses
 from app.api.schemas import after, cursor_of, page_of
 from app.domain import Placement, Plan, Ruling, Ticket
+from app.errors import Invalid
 from app.folding import document_scope
 from app.ports import Services, Workspace
 from app.resolution.explain import explanation
@@ -24,6 +26,7 @@ router = APIRouter(prefix="/graph", tags=["graph"])
 
 MAX_GROUPS = 64
 AT_ONCE, CHUNKS = 8, 16  # so many times so many chunks are moved within a request
+_PLACE = re.compile(r"\d{1,3}\.\d{3}\t[^\t]+\t[^\t]+")
 Limit = Annotated[int, Query(ge=1, le=500, description="Entries on a page.")]
 Cursor = Annotated[str | None, Query(max_length=4096, description="`next` of the page before.")]
 Name = Annotated[str, Query(min_length=1, max_length=512, description="A name.")]
@@ -176,13 +179,21 @@ async def list_candidates(
 ) -> CandidateListBody:
     """Pairs of names that the rules found alike, and what was decided."""
     found = await workspace.names.review(
-        decision=decision or "", after=after(cursor), limit=limit + 1
+        decision=decision or "", after=_place_of(cursor), limit=limit + 1
     )
     page, more = page_of(found, limit)
     return CandidateListBody(
         candidates=await _candidates(workspace, page),
         next=cursor_of(page[-1].place) if more else None,
     )
+
+
+def _place_of(cursor: str | None) -> str:
+    """`Reviewed.place`; a cursor of another list is none."""
+    place = after(cursor)
+    if place and not _PLACE.fullmatch(place):
+        raise Invalid("This cursor is not one that this list gave.", code="bad_cursor")
+    return place
 
 
 @router.get(
@@ -197,7 +208,7 @@ async def explain_pair(workspace: Readable, one: Name, other: Name) -> Candidate
 
 @router.put(
     "/resolution", status_code=202, summary="Decide on two names", dependencies=[JsonOnly],
-    responses=responses(400, 401, 403, 413, 415, 422, 503),
+    responses=responses(400, 401, 403, 409, 413, 415, 422, 503),
 )  # fmt: skip
 async def decide(body: DecisionBody, workspace: Writable, deployed: Deployed) -> CuratedBody:
     """Holds for later documents too, and beats rules and models until it is taken back."""
@@ -272,10 +283,8 @@ async def split_entity(
     groups = [
         curation.Group(one.name, tuple(one.documents), tuple(one.names)) for one in body.groups
     ]
-    placements = await curation.split(workspace, entity_id, groups)
-    return CuratedBody(
-        job_id=await _carry_out(deployed.services, workspace), changed=len(placements)
-    )
+    changed = await curation.split(workspace, entity_id, groups)
+    return CuratedBody(job_id=await _carry_out(deployed.services, workspace), changed=changed)
 
 
 @router.delete(

@@ -47,3 +47,13 @@ class Settlement:
     decisions: Sequence[tuple[str, str, str]] = ()  # (one, other, decision)
     placed: Mapping[str, str] = field(default_factory=dict)
     reopen: Sequence[str] = ()
+
+    @property
+    def tying(self) -> list[tuple[str, str]]:
+        """Pairs that a passage with both names decides."""
+        return [one.pair.keys for one in self.pairs if one.tie]
+
+    @property
+    def tied(self) -> set[tuple[str, str]]:
+        """Those for which there was one."""
+        return {one.pair.keys for one in self.pairs if one.tie == "has"}

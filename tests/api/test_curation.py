@@ -6,6 +6,8 @@ from typing import Any
 
 import httpx
 
+from app.api.schemas import cursor_of
+from app.domain import Ruling
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from tests.api.conftest import Site, assert_problem
@@ -122,7 +124,7 @@ async def test_entities_merge_by_id_and_split_by_names(site: Site) -> None:
     reply = await site.client.post(
         "/graph/entities/Toronto/split", json={"groups": [{"names": ["Hogtown"]}]}
     )
-    await carried_out(site, reply)
+    assert (await carried_out(site, reply))["changed"] == 1
     assert await names(site) == before
 
 
@@ -165,3 +167,59 @@ async def test_a_split_that_makes_no_sense_is_refused(site: Site) -> None:
         await site.client.post("/graph/entities/Nobody/split", json={"groups": [{"names": ["x"]}]}),
         404, "not_found",
     )  # fmt: skip
+
+
+async def test_a_decision_that_an_earlier_one_forbids_is_refused_by_name(site: Site) -> None:
+    await site.add(A, id="a")
+    await site.add(B, id="b")
+    url = "/graph/resolution"
+    apart = {"one": "Bergen", "other": "Lisbon", "same": False}
+    await carried_out(site, await site.client.put(url, json=apart))
+    merge = {"entities": ["Bergen", "Li Wei"]}
+    await carried_out(site, await site.client.post("/graph/entities/merge", json=merge))
+    before = await lines(site)
+    for reply in (
+        await site.client.post("/graph/entities/merge", json={"entities": ["Li Wei", "Lisbon"]}),
+        await site.client.put(url, json={"one": "Li Wei", "other": "Lisbon", "same": True}),
+        await site.client.post(
+            "/graph/entities/merge", json={"entities": ["Lisbon", "Li Wei", "Company Anchor"]}
+        ),
+    ):
+        assert_problem(reply, 409, "decided_apart", "bergen", "lisbon")
+    await site.work()
+    assert not list(difference(before, await lines(site)))
+    reply = await site.client.put(url, json={**apart, "same": True})
+    await carried_out(site, reply)
+    found = (await site.client.get("/graph/entities/Bergen")).json()
+    assert {one["document_id"] for one in found["evidence"]} == {"a", "b"}
+
+
+async def test_a_users_word_sets_a_models_aside_on_any_names_of_the_two(site: Site) -> None:
+    await site.add(A, id="a")
+    await site.add(B, id="b")
+    await site.services.workspace("default").names.rule(
+        [Ruling("bergen", "lisbon", False, "model")]
+    )
+    for entities in (["Bergen", "Li Wei"], ["Li Wei", "Lisbon"]):
+        reply = await site.client.post("/graph/entities/merge", json={"entities": entities})
+        await carried_out(site, reply)
+    found = [
+        (await site.client.get(f"/graph/entities/{name}")).json()["id"]
+        for name in ("Bergen", "Li Wei", "Lisbon")
+    ]
+    assert len(set(found)) == 1
+
+
+async def test_a_cursor_of_another_list_is_refused(site: Site) -> None:
+    await site.add(A, id="a")
+    for place in (
+        "a",
+        "1\t2",
+        "x\ty\tz",
+        "nan\ta\tb",
+        "1e999\ta\tb",
+        "1.000\ta\tb\tc",
+        "\0\t\0\t\0",
+    ):
+        reply = await site.client.get("/graph/resolution", params={"cursor": cursor_of(place)})
+        assert_problem(reply, 400, "bad_cursor")

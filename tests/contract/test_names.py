@@ -525,8 +525,36 @@ async def test_two_names_are_together_where_a_chunk_uses_both(library: Library) 
     await library.settle({"amy": "amelia"})
     await library.move()
     assert await names.together(pairs) == set(pairs[:2]), "though they are one entity now"
+    await library.settle({"amy": "amy"}, apart={"amelia": {"": "Amelia (born 1901)"}})
+    assert await names.together(pairs) == set(pairs[:2]), "though their evidence is to move"
+    await names.place([Placement("amelia", document_scope("d"), "else", "Somebody Else")])
+    await library.move()
+    assert await names.together(pairs) == set(pairs[:2]), "though somebody put them elsewhere"
     await library.delete("d")
     assert await names.together(pairs) == set()
+
+
+async def test_a_decision_from_a_passage_that_came_or_went_meanwhile_is_not_kept(
+    library: Library,
+) -> None:
+    amy, amelia = make.entity("Amy"), make.entity("Amelia")
+    await library.ingest("a", {"c1": make.extraction(amy)})
+    await library.ingest("b", {"c2": make.extraction(amelia)})
+    names, pair = library.names, Pair("amelia", "amy", "partial", 68, 76)
+
+    async def keeps(tie: str) -> bool:
+        return await names.settle(
+            Settlement(await names.version(), pairs=[Reviewed(pair, "ask", tie)])
+        )
+
+    assert not await keeps("has")
+    assert await names.pairs(["amy"]) == []
+    await library.ingest("c", {"c3": make.extraction(amy, amelia)})
+    assert not await keeps("lacks")
+    assert await keeps("has")
+    await library.delete("c")
+    assert not await keeps("has")
+    assert await keeps("lacks")
 
 
 async def test_a_tied_pair_opens_when_a_chunk_uses_both_or_no_longer_does(

@@ -28,18 +28,21 @@ from tests.workers.conftest import Rig
 
 
 class Names:
-    """An extractor for texts that are lists of names: `Name (kind): description; …`, each related
-    to the one before."""
+    """An extractor for texts that are lists of names: `Name = alias <kind>: description; …`, each
+    related to the one before."""
 
     version = "names 1"
     by_model = False
 
     async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
         found = [
-            EntityMention(match["name"].strip(), match["kind"] or "", match["description"] or "")
+            EntityMention(
+                match["name"].strip(), match["kind"] or "", match["description"] or "",
+                (match["alias"].strip(),) if match["alias"] else (),
+            )
             for part in text.split(";")
             if (match := _NAME.fullmatch(part.strip()))
-        ]
+        ]  # fmt: skip
         pairs = itertools.pairwise(found)
         return Extraction(
             tuple(found),
@@ -48,7 +51,10 @@ class Names:
         )
 
 
-_NAME = re.compile(r"(?P<name>[^<:]+)(?:<(?P<kind>\w+)>)?(?::(?P<description>.*))?", re.DOTALL)
+_NAME = re.compile(
+    r"(?P<name>[^<:=]+)(?:=(?P<alias>[^<:]+))?(?:<(?P<kind>\w+)>)?(?::(?P<description>.*))?",
+    re.DOTALL,
+)
 
 
 @pytest.fixture
@@ -108,6 +114,35 @@ async def test_a_surname_is_the_one_person_whose_passage_has_it(names: Rig) -> N
     await names.delete("c")
     await names.drain()
     assert len({entity.key for entity in (await graph.find(keys)).values()}) == 2
+
+
+async def test_a_name_at_the_edge_of_what_is_looked_at_keeps_its_decisions(names: Rig) -> None:
+    """When "Smith & Co" comes, not all pairs of "FSA" are read: just that with what Smith is."""
+    await add(names, "a", "FSA <organization>; Food Safety Agency <organization>")
+    await add(names, "b", "Food Standards Agency <organization>; London")
+    await add(names, "c", "Smith = Food Standards Agency <person>; Bern")
+    register = names.workspace().names
+    before = {one.pair.keys: one.decision for one in await register.review(decision="")}
+    assert before["^fsa", "food standards agency"] == "ask"
+    await add(names, "d", "Smith & Co <organization>; Rome")
+    after = {one.pair.keys: one.decision for one in await register.review(decision="")}
+    assert len(after) > len(before)
+    assert {keys: after[keys] for keys in before} == before
+
+
+async def test_a_passage_ties_two_names_whatever_they_mean(names: Rig) -> None:
+    """Homonyms, for one: which Scrooge is meant is decided by all that is said of him."""
+    both = "Ebenezer Scrooge <person>: a miser; Scrooge <person>: Scrooge (born 1967) is an actor"
+    await add(names, "a", both)
+    for document in "bc":
+        banker = "Scrooge <person>: Scrooge (born 1900) is a banker"
+        await add(names, document, f"{banker}; Bern: a city of {document}")
+    before = await lines(names, "default")
+    assert "Scrooge (born 1967)" in await names.entities()
+    await add(names, "d", "Scrooge = Uncle Scrooge; Rome")  # he is looked at once more
+    await names.delete("d")
+    await names.drain()
+    assert not list(difference(before, await lines(names, "default")))
 
 
 async def test_a_ruling_beats_the_rules_and_can_be_taken_back(names: Rig) -> None:
@@ -223,3 +258,5 @@ async def test_any_history_ends_like_the_survivors_alone(
         if document_id in documents:
             await add(names, document_id, documents[document_id], fresh)
     assert not list(difference(await lines(names, fresh), await lines(names, lived)))
+    registers = [names.workspace(name).names for name in (fresh, lived)]
+    assert len({str(await one.review(decision="", limit=500)) for one in registers}) == 1

@@ -177,8 +177,8 @@ class _Settling:
 class _Closure:
     """All names whose cluster may change with the open ones, and the pairs that decide it.
 
-    It grows along pairs that merge, and no further: a short form that may mean many is decided by
-    counting its pairs, not by looking at what they lead to."""
+    It grows along pairs that merge or did, and no further: a short form that may mean many is
+    decided by counting its pairs, not by looking at what they lead to."""
 
     def __init__(
         self, names: Names, known: dict[str, KnownName], opened: set[str], fresh: Sequence[Pair]
@@ -201,6 +201,7 @@ class _Closure:
             await self._load({pair.leaf for pair in self._pairs.values() if pair.leaf})
             self._decisions = decisions(list(self._pairs.values()), self._rulings)
             merged = [keys for keys, what in self._decisions.items() if what == "merge"]
+            merged += [keys for keys, what in self._before.items() if what == "merge"]
             merged += [keys for keys, same in self._rulings.items() if same]
             touching = [keys for keys in merged if self._inside & set(keys)]
             frontier = {key for keys in touching for key in keys} - self._inside
@@ -260,12 +261,15 @@ class _Closure:
         ]
 
     def other_decisions(self, fresh: Sequence[Pair]) -> list[tuple[str, str, str]]:
-        """Those of stored pairs that changed, since their short form has other rivals now."""
+        """Those of stored pairs that changed, since their short form has other rivals now. Of a
+        short form at the edge not all rivals are known: nothing is said of its pairs."""
         own = {pair.keys for pair in fresh}
         return [
             (*keys, decision)
             for keys, decision in self._decisions.items()
-            if keys not in own and self._before.get(keys) not in (None, decision)
+            if keys not in own
+            and self._before.get(keys) not in (None, decision)
+            and (not (leaf := self._pairs[keys].leaf) or leaf in self._loaded)
         ]
 
 

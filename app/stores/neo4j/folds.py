@@ -107,7 +107,7 @@ async def apply(tx: Transaction, workspace: str, change: Change) -> None:
         raise Again
     gone, come = _surfaces(change.taken), _surfaces(change.added)
     await count_names(tx, workspace, gone, come)
-    if sorted(gone) != sorted(come):
+    if _used(change.taken) != _used(change.added):
         await open_tied(tx, workspace, {surface.key for surface in gone}, "has")
         await open_tied(tx, workspace, {surface.key for surface in come}, "lacks")
     lived = _living(entities)
@@ -141,6 +141,11 @@ def _mentions(told: Told) -> bool:
 
 def _surfaces(told: Sequence[Told]) -> list[Surface]:
     return [its for one in told if isinstance(one.row, MentionRow) for its in one.row.surfaces]
+
+
+def _used(told: Sequence[Told]) -> list[tuple[str, Surface]]:
+    """Which names each chunk uses."""
+    return sorted((one.chunk_id, its) for one in told for its in _surfaces([one]))
 
 
 def _living(counted: dict[str, EntityTotal] | dict[str, RelationTotal]) -> int:

@@ -14,6 +14,7 @@ from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.moves import Neo4jMoves
 from app.stores.neo4j.placements import add_moves, open_names
 from app.stores.neo4j.settling import rank_of, settle
+from app.stores.neo4j.ties import together
 from app.stores.records import in_order, unique
 
 DECISIONS = ("merge", "ask", "apart")
@@ -111,23 +112,7 @@ class Neo4jNames(Neo4jMoves):
         return [_reviewed_of(row["p"]) for row in rows]
 
     async def together(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        rows = await self._database.read(
-            """
-            UNWIND $pairs AS pair
-            OPTIONAL MATCH (p:Placement {workspace: $workspace, key: pair[0], scope: ''})
-            OPTIONAL MATCH (q:Placement {workspace: $workspace, key: pair[1], scope: ''})
-            MATCH (a:Entity {workspace: $workspace, key: coalesce(p.entity, pair[0])})
-            MATCH (b:Entity {workspace: $workspace, key: coalesce(q.entity, pair[1])})
-            WITH pair, a, b WHERE CASE WHEN a = b
-                THEN EXISTS { (a)<-[m:MENTIONS]-()
-                    WHERE pair[0] IN m.names AND pair[1] IN m.names }
-                ELSE EXISTS { (a)<-[m:MENTIONS]-()-[n:MENTIONS]->(b)
-                    WHERE pair[0] IN m.names AND pair[1] IN n.names } END
-            RETURN pair
-            """,
-            workspace=self._workspace, pairs=[list(pair) for pair in pairs],
-        )  # fmt: skip
-        return {(row["pair"][0], row["pair"][1]) for row in rows}
+        return await together(self._database.read, self._workspace, pairs)
 
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
         rows = await self._database.read(

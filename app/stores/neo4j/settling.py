@@ -12,6 +12,7 @@ from app.domain import Placement
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from app.stores.neo4j.database import Row, Transaction
 from app.stores.neo4j.placements import add_moves, lock_ends, open_names
+from app.stores.neo4j.ties import together
 from app.stores.placing import Placing, placing, settled_keys
 from app.stores.records import dump
 
@@ -28,6 +29,8 @@ async def settle(tx: Transaction, workspace: str, settlement: Settlement) -> boo
     keys = [*(one.key for one in settlement.resolved), *settlement.gone]
     await lock_ends(tx, workspace, change.entities)
     await _lock_names(tx, workspace, {*keys, *settlement.reopen})
+    if settlement.tying and settlement.tied != await together(tx.run, workspace, settlement.tying):
+        return False
     await _drop_pairs(tx, workspace, keys)
     await _post(tx, workspace, settlement.resolved, settlement.gone)
     await _record(tx, workspace, settlement.pairs, settlement.decisions)

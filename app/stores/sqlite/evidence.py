@@ -30,6 +30,7 @@ from app.stores.sqlite.placements import count_names, open_tied, placements_of
 from app.stores.sqlite.rows import listed
 
 AliasCount = tuple[str, str]  # alias key, entity key
+_Told = tuple[int, MentionRow]  # by which chunk
 
 
 @dataclass(slots=True, kw_only=True)
@@ -63,16 +64,21 @@ def exchange(
     after = _add(connection, workspace, added)
     gone, come = _surfaces(before), _surfaces(after)
     count_names(connection, workspace, gone, come)
-    if sorted(gone) != sorted(come):
+    if _used(before) != _used(after):
         open_tied(connection, workspace, {surface.key for surface in gone}, "has")
         open_tied(connection, workspace, {surface.key for surface in come}, "lacks")
 
 
-def _surfaces(rows: Iterable[MentionRow]) -> list[Surface]:
-    return [surface for row in rows for surface in row.surfaces]
+def _surfaces(told: Iterable[_Told]) -> list[Surface]:
+    return [surface for _, row in told for surface in row.surfaces]
 
 
-def _add(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[MentionRow]:
+def _used(told: Iterable[_Told]) -> list[tuple[int, Surface]]:
+    """Which names each chunk uses."""
+    return sorted((chunk, surface) for chunk, row in told for surface in row.surfaces)
+
+
+def _add(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[_Told]:
     collated = _collated(connection, workspace, chunks)
     evidence = _Evidence(
         [row for _, mentions, _ in collated for row in mentions],
@@ -105,7 +111,7 @@ def _add(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[
             for row in assertions
         ],
     )  # fmt: skip
-    return evidence.mentions
+    return [(chunk["seq"], row) for chunk, mentions, _ in collated for row in mentions]
 
 
 def misplaced(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[Row]:
@@ -134,22 +140,22 @@ def _collated(
     ]
 
 
-def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[MentionRow]:
+def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[_Told]:
     bound = {"chunks": dump([chunk["seq"] for chunk in chunks])}
-    evidence = _Evidence()
+    evidence, told = _Evidence(), []
     for row in connection.execute(
-        "select e.key, m.name, m.kind, m.description, m.aliases, m.alias_keys, m.about, m.surfaces"
+        "select m.chunk, e.key, m.name, m.kind, m.description, m.aliases, m.alias_keys, m.about,"
+        " m.surfaces"
         " from json_each(:chunks) c cross join mentions m cross join entities e"
         " where m.chunk = c.value and e.seq = m.entity",
         bound,
     ):
-        evidence.mentions.append(
-            MentionRow(
-                row["key"], row["name"], row["kind"], row["description"],
-                tuple(json.loads(row["aliases"])), bool(row["about"]),
-                surfaces_of(row["surfaces"]),
-            )
+        mention = MentionRow(
+            row["key"], row["name"], row["kind"], row["description"],
+            tuple(json.loads(row["aliases"])), bool(row["about"]), surfaces_of(row["surfaces"]),
         )  # fmt: skip
+        evidence.mentions.append(mention)
+        told.append((row["chunk"], mention))
         evidence.aliases += [(alias, row["key"]) for alias in json.loads(row["alias_keys"])]
     for row in connection.execute(
         "select r.key, a.source, a.target, a.description, a.keywords, a.strength"
@@ -168,7 +174,7 @@ def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list
         connection.execute(
             f"delete from {table} where chunk in (select value from json_each(:chunks))", bound
         )
-    return evidence.mentions
+    return told
 
 
 def add_totals(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
 from app.domain import KnownName, Placement, Ruling
@@ -16,6 +16,7 @@ from app.stores.sqlite.moves import SqliteMoves
 from app.stores.sqlite.placements import add_moves, open_names
 from app.stores.sqlite.rows import listed
 from app.stores.sqlite.settling import settle, version
+from app.stores.sqlite.ties import together
 
 _NAME = """
     select n.key, n.tally, n.mentions, n.revision, n.blocks, coalesce((select p.entity
@@ -88,17 +89,9 @@ class SqliteNames(SqliteMoves):
         return [_reviewed_of(found[ends]) for ends in sorted(found)]
 
     async def together(self, pairs: Sequence[tuple[str, str]]) -> set[tuple[str, str]]:
-        def work(connection: Connection) -> set[tuple[str, str]]:
-            homes = {
-                row["key"]: row
-                for row in connection.execute(_HOMES, self._among([k for p in pairs for k in p]))
-            }
-            return {
-                pair for pair in pairs
-                if pair[0] in homes and pair[1] in homes and _meet(connection, homes, *pair)
-            }  # fmt: skip
-
-        return await self._database.read(work)
+        return await self._database.read(
+            lambda connection: together(connection, self._workspace, pairs)
+        )
 
     async def rulings(self, keys: Sequence[str]) -> list[Ruling]:
         rows = await self._with_an_end_among(
@@ -237,36 +230,6 @@ class SqliteNames(SqliteMoves):
 
 def _document_of(placement: Placement) -> str:
     return placement.scope.removeprefix(document_scope(""))
-
-
-_HOMES = """
-    select k.value as key, e.seq, e.mentions
-    from json_each(:keys) k
-    left join placements p on p.workspace = :workspace and p.key = k.value and p.scope = ''
-    cross join entities e
-    where e.workspace = :workspace and e.key = coalesce(p.entity, k.value)
-"""
-_USES = "exists (select 1 from json_each({}.surfaces) s where json_extract(s.value, '$[0]') = ?)"
-
-
-def _meet(connection: Connection, homes: Mapping[str, Row], one: str, other: str) -> bool:
-    """Whether a chunk uses both names: a look-up for each mention of the rarer one at most."""
-    if homes[one]["mentions"] > homes[other]["mentions"]:
-        one, other = other, one
-    mine, theirs = homes[one]["seq"], homes[other]["seq"]
-    if mine == theirs:  # cheap first: a mention under one name has one bracket inside
-        sql = (
-            "select 1 from mentions m where m.entity = ? and m.surfaces like '%],[%'"
-            f" and {_USES.format('m')} and {_USES.format('m')} limit 1"
-        )
-        bound: tuple[object, ...] = (mine, one, other)
-    else:
-        sql = (
-            "select 1 from mentions m cross join mentions n where m.entity = ? and n.entity = ?"
-            f" and n.chunk_id = m.chunk_id and {_USES.format('m')} and {_USES.format('n')} limit 1"
-        )
-        bound = (mine, theirs, one, other)
-    return connection.execute(sql, bound).fetchone() is not None
 
 
 def _name_of(row: Row) -> KnownName:

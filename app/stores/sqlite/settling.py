@@ -11,6 +11,7 @@ from app.stores.placing import Placing, placing, settled_keys
 from app.stores.records import dump
 from app.stores.sqlite.placements import add_moves, open_names
 from app.stores.sqlite.rows import listed
+from app.stores.sqlite.ties import together
 
 
 def version(connection: Connection, workspace: str) -> int:
@@ -22,6 +23,8 @@ def version(connection: Connection, workspace: str) -> int:
 
 def settle(connection: Connection, workspace: str, settlement: Settlement) -> bool:
     if version(connection, workspace) != settlement.version:
+        return False
+    if settlement.tied != together(connection, workspace, settlement.tying):
         return False
     connection.execute(
         "insert into settlements (workspace, version) values (?, ?)"
