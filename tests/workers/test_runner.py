@@ -12,8 +12,10 @@ from dataclasses import replace
 import pytest
 
 from app.domain import (
+    Completion,
     Document,
     Embeddings,
+    EntityMention,
     Extraction,
     Failure,
     Kind,
@@ -392,3 +394,51 @@ async def test_a_stop_is_heard_while_a_heartbeat_ends(rig: Rig) -> None:
         await work
     assert (await rig.workspace().documents.get(document.id)).status is not Status.READY
     assert (await _settled(rig, document.id)).status is Status.READY
+
+
+class Hub:
+    """Says of each text that it is about the hub."""
+
+    version = "hub"
+    by_model = False
+
+    async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
+        return Extraction((EntityMention("Hub", "organization", text),), model="test")
+
+
+class CountingProfiler:
+    """Plays a model that summarises."""
+
+    by_model = True
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+
+    async def summarise(self, name: str, descriptions: Sequence[str], *, limit: int) -> Completion:
+        self.names.append(name)
+        return Completion(f"{name}: {len(descriptions)} facts")
+
+
+async def test_documents_deleted_together_have_what_they_shared_summarised_once(rig: Rig) -> None:
+    profiler = CountingProfiler()
+    rig.services = replace(rig.services, models=replace(rig.services.models, profiler=profiler))
+    rig.extractor.inner = Hub()
+    for n in range(30):
+        await rig.submit(f"Fact number {n} of the hub. " * 24, f"d{n:02}")
+        await rig.drain()
+    profiler.names.clear()
+    for n in range(20):
+        await rig.delete(f"d{n:02}")
+    tickets = list(rig.queue.sent)
+    rig.queue.sent.clear()
+    await asyncio.gather(*(run_ticket(rig.services, one, rig.terms) for one in tickets))
+    for _ in range(100):
+        left = await rig.workspace().documents.page(limit=50)
+        if len(left) == 10:
+            break
+        await asyncio.sleep(0.1)
+        await rig.sweep()
+    assert len(left) == 10
+    assert profiler.names == ["Hub"]
+    [hub] = await rig.workspace().graph.search("hub", limit=5)
+    assert hub.profile == "Hub: 10 facts"

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 
-from app.domain import Step
+from app.domain import Plan, State, Status, Step
+from app.errors import Unavailable
 from app.ports import Models, Workspace
 
 log = logging.getLogger("heliograph.retract")
 
 BATCH = 16  # chunks a transaction
+BATCHED = 500  # deletions that are seen as one batch
+PAUSE = 0.5  # seconds until a deletion looks again whether another one is through
+SETTLING = ("resolve", "reprofile")
 
 
 async def retired(workspace: Workspace, step: Step) -> list[list[str]]:
@@ -19,9 +24,41 @@ async def retired(workspace: Workspace, step: Step) -> list[list[str]]:
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     ids = step.shard or await workspace.graph.retired(step.document_id, step.job_id)
-    for i in range(0, len(ids), BATCH):
-        await workspace.graph.retract(step.document_id, ids[i : i + BATCH])
+    await _retract(workspace, step.document_id, ids)
+    others = await _with_others(workspace, step) if step.plan is Plan.DELETE else 0
     log.info(
-        "evidence.retracted workspace=%s document=%s chunks=%d",
-        workspace.name, step.document_id, len(ids),
+        "evidence.retracted workspace=%s document=%s chunks=%d with_others=%d",
+        workspace.name, step.document_id, len(ids), others,
     )  # fmt: skip
+
+
+async def _retract(workspace: Workspace, document_id: str, ids: Sequence[str]) -> None:
+    for i in range(0, len(ids), BATCH):
+        await workspace.graph.retract(document_id, ids[i : i + BATCH])
+
+
+async def _with_others(workspace: Workspace, step: Step) -> int:
+    """What other documents that are being deleted said goes at once: names and profiles that they
+    share are then settled once for all of them. Their own jobs find it done."""
+    count = 0
+    for document in await workspace.documents.page(status=Status.DELETING, limit=BATCHED):
+        if document.id == step.document_id or not document.chunks:
+            continue
+        ids = await workspace.graph.retired(document.id, document.job.id)
+        await _retract(workspace, document.id, ids)
+        count += len(ids)
+    return count
+
+
+async def gather(workspace: Workspace, models: Models, step: Step) -> None:
+    """Let one deletion of a batch settle what all of them shared, while the others wait: profiles
+    would otherwise be made, and summaries paid for, by each of them. Raises `Unavailable`."""
+    for document in await workspace.documents.page(status=Status.DELETING, limit=BATCHED):
+        job = document.job
+        if job.id == step.job_id or job.state is not State.RUNNING:
+            continue
+        if job.stage in SETTLING or (job.stage == step.stage and job.id < step.job_id):
+            raise Unavailable(
+                "Another deletion settles what both shared.",
+                code="deletion_waits", blameless=True, retry_after=PAUSE,
+            )  # fmt: skip
