@@ -30,12 +30,18 @@ UNSURE = "what is said does not tell"
 
 
 async def judge(
-    workspace: Workspace, judge: Judge, embedder: Embedder, keys: Sequence[str]
+    workspace: Workspace,
+    judge: Judge,
+    embedder: Embedder,
+    keys: Sequence[str],
+    asked: Counter[str],
 ) -> AsyncIterator[tuple[int, Usage]]:
     """Ask about doubtful pairs of these names and keep the answers; after each call, how many
-    pairs were ruled and what it cost."""
+    pairs were ruled and what it cost. `asked` counts the questions on each name, here and before
+    (answers open names, and then there is more in doubt)."""
+    keys = [key for key in keys if asked[key] < QUESTIONS]
     alike, spent = await _alike(workspace, embedder, keys)
-    doubtful = await _doubtful(workspace, keys, alike)
+    doubtful = await _doubtful(workspace, keys, alike, asked)
     yield 0, spent
     for i in range(0, len(doubtful), PAIRS):
         pairs = doubtful[i : i + PAIRS]
@@ -57,13 +63,14 @@ async def judge(
         yield len(pairs), judgement.usage
 
 
-async def _doubtful(workspace: Workspace, keys: Sequence[str], alike: Sequence[Pair]) -> list[Pair]:
+async def _doubtful(
+    workspace: Workspace, keys: Sequence[str], alike: Sequence[Pair], asked: Counter[str]
+) -> list[Pair]:
     ruled = {(one.one, one.other) for one in await workspace.names.rulings(keys)}
     recorded = await workspace.names.pairs(keys)
     known = {reviewed.pair.keys for reviewed in recorded} | ruled
     pairs = [one.pair for one in recorded if one.decision == "ask" and one.pair.keys not in ruled]
     pairs += [pair for pair in alike if pair.keys not in known]
-    asked: Counter[str] = Counter()
     chosen: list[Pair] = []
     own = set(keys)
     for pair in sorted(pairs, key=lambda pair: (-pair.score, pair.keys)):

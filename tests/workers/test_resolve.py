@@ -184,10 +184,13 @@ class FirstWord:
 
     def __init__(self) -> None:
         self.asked: list[tuple[str, str]] = []
+        self.answer: bool | None = None  # what it says instead
 
     async def judge(self, asked: Sequence[Asked]) -> Judgement:
         self.asked += [(one.name, other.name) for one, other in asked]
         same = (one.name.split()[0] == other.name.split()[0] for one, other in asked)
+        if self.answer is not None:
+            same = (self.answer for _ in asked)
         return Judgement(tuple(same), Usage(1, 100, 10))
 
 
@@ -207,6 +210,16 @@ async def test_a_judge_decides_what_is_doubtful_once_and_is_charged(names: Rig) 
         await names.delete(document)
         await names.drain()
     assert await names.workspace().names.rulings(keys) == [], "nothing of it is left"
+
+
+async def test_a_judge_is_asked_no_more_of_a_name_because_it_said_no(names: Rig) -> None:
+    judge = FirstWord()
+    names.services = replace(names.services, models=replace(names.services.models, judge=judge))
+    judge.answer = False
+    for n, word in enumerate(("Group", "International", "Division")):
+        await add(names, f"d{n}", f"World Bank {word} <organization>")
+    await add(names, "b", "World Bank <organization>")
+    assert len([pair for pair in judge.asked if "World Bank" in pair]) == 2
 
 
 async def test_a_judge_is_asked_about_names_that_share_no_letter_but_a_meaning(names: Rig) -> None:

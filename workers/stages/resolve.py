@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import random
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from app.domain import KnownName, Step, Usage
@@ -33,6 +34,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     """What moves may open names again: a name that nothing uses any more is gone."""
     names = workspace.names
     resolved: set[str] = set()
+    asked: Counter[str] = Counter()
     moved = ruled = 0
     await names.adopt(step.job_id)
     while True:
@@ -42,7 +44,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
         moved += chunks
         resolved.update(opened)
         if not opened and not chunks:
-            fresh = await _ask(workspace, models, step, resolved)
+            fresh = await _ask(workspace, models, step, resolved, asked)
             ruled += fresh
             if not fresh:
                 break
@@ -52,13 +54,15 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     )  # fmt: skip
 
 
-async def _ask(workspace: Workspace, models: Models, step: Step, keys: set[str]) -> int:
+async def _ask(
+    workspace: Workspace, models: Models, step: Step, keys: set[str], asked: Counter[str]
+) -> int:
     """Put doubtful pairs of what was resolved to a model, where there is one to ask."""
     if models.judge is None:
         return 0
     ruled = 0
-    asked = judging.judge(workspace, models.judge, models.embedder, sorted(keys))
-    async for pairs, usage in asked:
+    answers = judging.judge(workspace, models.judge, models.embedder, sorted(keys), asked)
+    async for pairs, usage in answers:
         ruled += pairs
         if step.document_id and usage != Usage():
             await asyncio.shield(workspace.documents.charge(step.document_id, usage))
