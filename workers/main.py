@@ -101,9 +101,21 @@ async def _sweep_for_ever(services: Services, terms: Terms) -> None:
             await sweep(services, terms)
         except AppError as error:
             log.warning("sweep.failed code=%s", error.code)
+            await _back(services, terms)
         except Exception:  # a bug must not end what every lost message relies on
             log.exception("sweep.bug")
         await asyncio.sleep(pause)
+
+
+async def _back(services: Services, terms: Terms) -> None:
+    """Wait until the store is back, and then until whoever holds a lease that ran out meanwhile has
+    renewed it: taken from them, their work would be done twice, and model calls paid for twice."""
+    while True:
+        await asyncio.sleep(min(1.0, terms.lease / 3))
+        with contextlib.suppress(AppError):
+            await services.journal.overdue(limit=1, lease=terms.lease)
+            break
+    await asyncio.sleep(min(2.0, terms.lease / 2))
 
 
 # --- a process of its own ------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import contextlib
 import logging
 import random
 from collections.abc import AsyncIterator, Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 
 from app.domain import Failure, Opened, State, Status, Step, Ticket, withdrawal_of
@@ -22,6 +23,7 @@ from workers import plans
 log = logging.getLogger("heliograph.worker")
 
 MAX_DELAY = 60.0
+AGAIN = 0.5  # seconds between tries to keep a lease while the store is away
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,12 +35,19 @@ class Terms:
 
 
 async def run_ticket(
-    services: Services, ticket: Ticket, terms: Terms, *, leaving: Callable[[], bool] = lambda: False
+    services: Services,
+    ticket: Ticket,
+    terms: Terms,
+    *,
+    leaving: Callable[[], bool] = lambda: False,
+    under_way: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Carry out a step and whatever opens behind it for this worker; no further once it leaves."""
+    """Carry out a step and whatever opens behind it for this worker; no further once it leaves.
+    `under_way` is entered with the id of each step."""
     step = await services.journal.claim(ticket.step_id, lease=terms.lease, tries=terms.tries)
     while step is not None:
-        step = await _run_step(services, step, terms)
+        with under_way(step.id):
+            step = await _run_step(services, step, terms)
         if step is not None and leaving():
             await _give_back(services, step)
             return
@@ -194,12 +203,15 @@ async def _heartbeat(services: Services, step: Step, terms: Terms) -> AsyncItera
 
     async def beat() -> None:
         nonlocal lost
+        pause = terms.lease / 3
         while True:
-            await asyncio.sleep(terms.lease / 3)
+            await asyncio.sleep(pause)
+            pause = terms.lease / 3
             try:
                 held = await services.journal.renew(step, lease=terms.lease)
-            except AppError:
-                continue  # the store is away; the lease may outlive that
+            except AppError:  # the store is away, perhaps for longer than the lease
+                pause = min(pause, AGAIN)  # to be the first when it is back
+                continue
             if not held:
                 lost = True
                 body.cancel()

@@ -11,6 +11,8 @@ import pytest
 from app.domain import State, Status
 from app.errors import Unavailable
 from tests.workers.conftest import Rig
+from workers.crew import Crew
+from workers.runner import sweep
 from workers.stages import extract
 
 TEXT = "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie."
@@ -73,4 +75,53 @@ async def test_what_was_cancelled_is_not_held_any_more(
     await rig.submit(TEXT, "d")
     async with asyncio.timeout(30):
         await rig.drain()
+    assert len(rig.extractor.calls) == 1
+
+
+class Full:
+    """A store whose writes fail as long as its disk is full."""
+
+    def __init__(self, inner: Any, disk: dict[str, bool], method: str) -> None:
+        self._inner, self._disk, self._method = inner, disk, method
+
+    def __getattr__(self, name: str) -> Any:
+        return self._guarded if name == self._method else getattr(self._inner, name)
+
+    async def _guarded(self, *args: Any, **named: Any) -> Any:
+        if self._disk["full"]:
+            raise Unavailable("The disk is full.", code="disk_full", blameless=True)
+        return await getattr(self._inner, self._method)(*args, **named)
+
+
+async def test_a_lease_that_ran_out_while_writes_failed_does_not_double_the_step(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reads went on, so the sweep saw the lease run out; the answer was in memory all the time."""
+    monkeypatch.setattr(extract, "HOLD_PAUSE", 0.01)
+    disk, workspace, journal = {"full": True}, rig.services.workspace, rig.services.journal
+
+    def named(name: str) -> Any:
+        opened = workspace(name)
+        return replace(opened, graph=Full(opened.graph, disk, "put_extraction"))
+
+    full: Any = Full(journal, disk, "renew")
+    rig.services = replace(rig.services, workspace=named, journal=full)
+    terms = replace(rig.terms, lease=0.3)
+    crew = Crew(rig.services, terms)
+    await rig.submit(TEXT, "d")
+
+    async def swept() -> None:
+        await sweep(rig.services, terms)
+        while rig.queue.sent:
+            taken.append(asyncio.create_task(crew.take(rig.queue.sent.popleft().step_id)))
+        await asyncio.sleep(0.05)
+
+    taken: list[asyncio.Task[None]] = []
+    for _ in range(20):  # well beyond the lease
+        await swept()
+    disk["full"] = False
+    while not (await rig.workspace().documents.get("d")).job.state.final:
+        await swept()
+    await asyncio.gather(*taken)
+    assert (await rig.workspace().documents.get("d")).status is Status.READY
     assert len(rig.extractor.calls) == 1
