@@ -14,7 +14,8 @@ def abbreviates(short: str, long: str) -> float:
     of usual abbreviations. Both in simplified characters.
 
     The characters run through the long name in order from its first (or the first after a leading
-    place), and no part that is merely cut off counts (上海 is not 上海戏剧学院).
+    place), and no part that is merely cut off counts (上海 is not 上海戏剧学院), nor a middle that
+    is cut out (上海大学 is not 上海交通大学).
     """
     if not 2 <= len(short) <= MAX_SHORT or len(long) < len(short) + 2:
         return 0.0
@@ -22,6 +23,8 @@ def abbreviates(short: str, long: str) -> float:
         rest = long[start:]
         if rest[0] == short[0] and _runs_through(short, rest):
             if short in rest and (place == 0 or len(short) < 4):
+                continue
+            if _cut(short, rest):
                 continue
             return _sureness(short, rest, whole=place == 0)
     return 0.0
@@ -59,6 +62,13 @@ def starts(long: str) -> list[int]:
             after = size + (long[size] in "省市")
             starts.append(after)
     return starts
+
+
+def _cut(short: str, long: str) -> bool:
+    """Whether the short name is the long one's beginning and its whole last word, both in full."""
+    ending = short[-2:]
+    whole = ending in words("placed-ends") and long.endswith(ending)
+    return whole and len(short) >= 4 and long.startswith(short[:-2])
 
 
 def _runs_through(short: str, long: str) -> bool:

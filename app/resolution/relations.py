@@ -151,7 +151,7 @@ def _describes(one: Side, other: Side) -> bool:
     if titled or one.parsed.letters or (one.person and other.person):
         return False
     plain = words("things") | words("roles")
-    return not plain.isdisjoint(one.parsed.core)
+    return not plain.isdisjoint(one.parsed.core) and words("placed").isdisjoint(one.parsed.core)
 
 
 def _front_matters(one: Side, other: Side) -> bool:

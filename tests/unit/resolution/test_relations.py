@@ -42,6 +42,7 @@ MERGED = [
     ("acronym", "NRHP", "National Register of Historic Places"),
     ("chinese", "西安交大", "西安交通大学"),
     ("chinese", "牺盟会", "山西省牺牲救国同盟会"),
+    ("near", "Justice Department", "Department of Justice"),
 ]
 ASKED = [
     ("acronym", "IMF", "International Monetary Fund"),
@@ -54,6 +55,8 @@ ASKED = [
     ("near_1", "City of London", "London"),
     ("near_1", "County of San Diego", "San Diego"),
     ("near_1", "Jack Black", "Black Jack"),
+    ("near_1", "York University", "University of York"),
+    ("near_1", "China Bank", "Bank of China"),
     ("soft_tail", "Marussia F1 team", "Marussia F1"),
     ("qualified", "Hobart, Indiana", "Hobart"),
     ("qualified", "Paris (rapper)", "Paris"),
@@ -64,6 +67,8 @@ APART = [
     ("mixed", "Central High School", "Greenville High School"),
     ("mixed", "南京大学", "东南大学"),
     ("contained", "上海", "上海戏剧学院"),
+    ("mixed", "北京大学", "北京师范大学"),
+    ("mixed", "中国银行", "中国人民银行"),
     ("none", "Yerevan", "Toronto"),
     ("script", "Herbert Hoover", "赫伯特·胡佛"),
 ]
