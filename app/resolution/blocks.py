@@ -19,7 +19,7 @@ from app.resolution.model import Name, coarse
 from app.resolution.parse import Parsed, parse
 from app.words import is_stop_word
 
-SATURATED = 64  # names; a weak block of more is too common to say anything
+SATURATED = 64  # names; a block of more is too common to say anything
 MAX_ALIASES = 8
 _MAX_WORDS = 10
 _MAX_BIGRAMS = 13
@@ -27,7 +27,8 @@ _MAX_BIGRAMS = 13
 
 @dataclass(frozen=True, slots=True)
 class Blocks:
-    """`strong`: always looked up. `weak`: only while no more than `SATURATED` names have it."""
+    """`strong`: names that share one are nearly equal. `weak`: they may be. Either is looked up
+    only while no more than `SATURATED` names have it."""
 
     strong: tuple[str, ...]
     weak: tuple[str, ...]
