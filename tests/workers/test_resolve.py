@@ -25,6 +25,7 @@ from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from tests import make
 from tests.workers.conftest import Rig
+from workers.stages import resolve
 
 
 class Names:
@@ -242,6 +243,23 @@ POOL = (
     "United States", "USA", "U.S.", "United States of America", "European Union", "EU",
     "北大西洋公约组织", "北约", "Analytical Engine", "Analytical Engines", "analytic engine",
 )  # fmt: skip
+
+
+async def test_names_that_come_at_once_end_as_one_by_one(
+    names: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Even where they hang together with more than one settlement looks at."""
+    monkeypatch.setattr(resolve, "MAX_CLOSURE", 4)
+    at_once, one_by_one = make.name(), make.name()
+    for n, name in enumerate(POOL):
+        await names.submit(name, f"d{n}", workspace=at_once)
+    await names.drain()
+    for n, name in enumerate(POOL):
+        await add(names, f"d{n}", name, one_by_one)
+    assert not list(difference(await lines(names, one_by_one), await lines(names, at_once)))
+    registers = [names.workspace(name).names for name in (at_once, one_by_one)]
+    assert len({str(await one.review(decision="", limit=500)) for one in registers}) == 1
+
 
 texts = st.lists(st.sampled_from(POOL), min_size=1, max_size=6, unique=True).map("; ".join)
 histories = st.lists(

@@ -87,12 +87,17 @@ async def tidy(workspace: Workspace, models: Models, step: Step) -> None:
 async def _settle(names: Names) -> list[str]:
     """Decide on some open names; which they were. Another worker may settle in between: then
     what was read is read again."""
+    limit = BATCH
     while True:
         version = await names.version()
-        opened = await names.opened(limit=BATCH)
+        opened = await names.opened(limit=limit)
         if not opened:
             return []
-        settlement = await _Settling(names, version, opened).settlement()
+        settling = _Settling(names, version, opened)
+        settlement = await settling.settlement()
+        if settling.crowded and len(opened) > 1:
+            limit = 1  # each by itself reaches as far as it has to
+            continue
         if await names.settle(settlement):
             return [one.key for one in opened]
         await asyncio.sleep(random.uniform(0.0, 0.05))
@@ -107,13 +112,14 @@ class _Settling:
         self._alive = {one.key: _name(one) for one in opened if one.mentions}
         self._gone = [one.key for one in opened if not one.mentions]
         self._opened = [one.key for one in opened]
+        self.crowded = False  # more hangs together than was looked at
 
     async def settlement(self) -> Settlement:
         posted = {key: _blocks(name) for key, name in self._alive.items()}
         candidates, reopen = await self._candidates(posted)
         fresh, ties = await self._tied(await self._compared(candidates))
         closure = _Closure(self._names, self._known, set(self._opened), fresh)
-        await closure.grow()
+        self.crowded = await closure.grow()
         return Settlement(
             version=self._version,
             resolved=[self._resolved(key, posted[key]) for key in self._alive],
@@ -195,7 +201,8 @@ class _Closure:
         self._rulings: dict[tuple[str, str], bool] = {}
         self._decisions: Mapping[tuple[str, str], str] = {}
 
-    async def grow(self) -> None:
+    async def grow(self) -> bool:
+        """Whether it had to end before its edge."""
         await self._load(self._opened)
         frontier = {key for keys in (*self._pairs, *self._before) for key in keys} | self._opened
         while frontier and len(self._inside) < MAX_CLOSURE:
@@ -209,9 +216,10 @@ class _Closure:
             merged += [keys for keys, same in self._rulings.items() if same]
             touching = [keys for keys in merged if self._inside & set(keys)]
             frontier = {key for keys in touching for key in keys} - self._inside
-        if frontier:
-            log.warning("names.crowded names=%d", len(self._inside))
         await self._know(self._inside)
+        if frontier:
+            log.warning("names.crowded names=%d opened=%d", len(self._inside), len(self._opened))
+        return bool(frontier)
 
     async def _load(self, keys: Iterable[str]) -> None:
         """Stored pairs and rulings of these names; pairs of open names are the fresh ones."""
