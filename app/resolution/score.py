@@ -97,13 +97,14 @@ def _adjustments(relation: Relation, a: Side, b: Side, ties: Ties) -> dict[str, 
 
 def _capped(relation: Relation, a: Side, b: Side, ties: Ties, score: float) -> float:
     """Some relations only ask, and some need a passage (or neighbours) that names both: somewhere
-    there is always another Smith."""
+    there is always another Smith. A passage that has both Charles Pinckney and Charles Cotesworth
+    Pinckney speaks of two."""
     near = ties.together or ties.neighbours >= 1 / 3
     persons = a.kind == b.kind == "person"
     asks = (
         relation.name in _CAPPED
         or (relation.name == "partial" and not (persons and near))
-        or (relation.name == "middle" and not near)
+        or relation.name == "middle"
         or (relation.name == "typo" and relation.sure <= UNSURE)
         or (relation.name == "initials" and not (relation.sure or near))
         or (a.kind and b.kind and a.kind != b.kind and "person" in (a.kind, b.kind))
