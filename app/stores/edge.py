@@ -155,7 +155,13 @@ class EdgeNext:
         if not self._held:
             raise Conflict("Whoever writes was not held.")
         assert self.opened is not None, "inside `beside`"
-        await self._engine._take_over(self.opened)
+        # Cancelled halfway, the manifest would name vectors that this process does not write to.
+        taking = asyncio.create_task(self._engine._take_over(self.opened))
+        try:
+            await asyncio.shield(taking)
+        except asyncio.CancelledError:
+            await asyncio.wait({taking})
+            raise
 
 
 def _open(folder: Path, wanted: Manifest, *, reindex: bool) -> OpenShards | None:

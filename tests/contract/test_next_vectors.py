@@ -12,7 +12,7 @@ from app.stores import qdrant
 from app.stores.qdrant import QdrantEngine
 from app.terms import query_sparse
 from tests.contract import test_vectors
-from tests.contract.test_vectors import DIMENSION, Opener, axis, dense, found, point
+from tests.contract.test_vectors import DIMENSION, Opened, Opener, axis, dense, found, point
 
 opener, standin = test_vectors.opener, test_vectors.standin
 TERMS = query_sparse("word")
@@ -66,6 +66,33 @@ async def test_a_switch_within_a_model_is_seen_by_all_that_are_open(
         assert await store.count(Kind.CHUNK) == 0
     async with opener() as again:
         assert await again.store("one").count(Kind.CHUNK) == 0
+
+
+async def test_a_switch_that_is_cancelled_halfway_is_made_or_not_but_not_half(
+    opener: Opener, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(qdrant, "DRAIN_SECONDS", 0)
+
+    async def switched(one: Opened, pause: int) -> None:
+        async with one.engine.beside("model-a", DIMENSION) as beside:
+            await beside.store("one").upsert([made("kept", "1"), made("new", "1")])
+            await beside.hold()
+            switch = asyncio.create_task(beside.switch())
+            for _ in range(pause):
+                await asyncio.sleep(0)
+            switch.cancel()
+            await asyncio.wait({switch})
+
+    for pause in range(4):
+        async with opener() as one:
+            await one.store("one").upsert([made("kept", "1")])
+            await switched(one, pause)
+            await one.engine.discard()
+            await one.store("one").upsert([made(f"after-{pause}", "1")])
+            seen = await found(one.store("one"), dense(axis(1)))
+        async with opener() as again:
+            assert await found(again.store("one"), dense(axis(1))) == seen
+            assert f"after-{pause}" in seen
 
 
 async def test_what_is_left_without_a_switch_changes_nothing(opener: Opener) -> None:
