@@ -143,8 +143,9 @@ def verified(file: IO[bytes]) -> Contents:
         if first is None:
             first = _header(member)
         if member.name == MANIFEST:
-            manifest = member.json()
-            if (manifest["members"], manifest["sha256"]) != (seal.members, seal.checksum):
+            manifest = _object(member)
+            told = (manifest.get("members"), manifest.get("sha256"))
+            if told != (seal.members, seal.checksum):
                 raise Invalid("The archive is damaged: its checksum is not that of its contents.")
             return Contents(first, manifest)
         seal.add(member.name, member.data)
@@ -161,9 +162,19 @@ def header(file: IO[bytes]) -> Mapping[str, Any]:
 def _header(member: Member) -> Mapping[str, Any]:
     if member.name != HEADER:
         raise Invalid("This is no archive of a workspace.")
-    found: Mapping[str, Any] = member.json()
+    found = _object(member)
     if found.get("format") != FORMAT:
         raise Invalid(
             f"The archive has the format {found.get('format')}, this version reads {FORMAT}."
         )
+    return found
+
+
+def _object(member: Member) -> Mapping[str, Any]:
+    try:
+        found = member.json()
+    except ValueError:
+        found = None
+    if not isinstance(found, dict):
+        raise Invalid(f"The archive is damaged: its {member.name} is no JSON object.")
     return found

@@ -51,6 +51,10 @@ from app.upkeep.jobs import LEASE, claimed, held, new_job, send, workspace_job
 log = logging.getLogger("heliograph.restore")
 
 FOLD = 16  # chunks a transaction
+MAX_ID = 128  # characters, as of an upload: another id could not be deleted again
+# What records of another shape lead to: a sound checksum says that the file is as it was written,
+# and not that a backup wrote it.
+_MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 T = TypeVar("T")
 
@@ -74,12 +78,18 @@ async def restore(services: Services, name: str, file: IO[bytes]) -> Restored:
     if await workspace.documents.page(limit=1):
         raise Conflict(f"The workspace {name} has documents: restore into an empty one.")
     async with workspace_job(services, name):
-        filling = _Filling(services, workspace, contents)
         try:
+            filling = _Filling(services, workspace, contents)
             await filling.fill(file)
-        except BaseException:
-            log.warning("restore.undone workspace=%s", name)
+        except BaseException as error:
+            log.warning("restore.undone workspace=%s error=%s", name, type(error).__name__)
             await asyncio.shield(empty(services, workspace))
+            if isinstance(error, _MISSHAPEN):
+                log.warning("restore.misshapen workspace=%s", name, exc_info=error)
+                raise Invalid(
+                    "The archive holds something that no backup writes: "
+                    f"{type(error).__name__}. Nothing was restored."
+                ) from error
             raise
     await send(services, filling.tickets)
     log.info(
@@ -163,6 +173,8 @@ class _Filling:
     async def _document(self, record: _Record) -> None:
         json = record.json
         document_id = json["id"]
+        if not isinstance(document_id, str) or not 0 < len(document_id) <= MAX_ID:
+            raise Invalid(f"The archive has a document without an id of 1 to {MAX_ID} characters.")
         live, pending = revision_of(json["live"]), revision_of(json["pending"])
         failure = failure_of(json["error"])
         ended = State(json["state"]).final

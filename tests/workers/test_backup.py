@@ -5,10 +5,11 @@ from __future__ import annotations
 import asyncio
 import gzip
 import io
+import json
 import subprocess
 import sys
 import tarfile
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ from app.ports import Services
 from app.settings import Settings
 from app.upkeep.backup import backup
 from app.upkeep.check import check
-from app.upkeep.container import compressed
+from app.upkeep.container import MANIFEST, Writer, compressed
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from app.upkeep.restore import restore
@@ -220,6 +221,53 @@ async def test_a_damaged_archive_changes_nothing(rig: Rig, harm: Any) -> None:
         await restore(rig.services, "copy", io.BytesIO(harm(data)))
     assert await rig.workspace("copy").documents.page() == []
     assert await rig.services.journal.jobs("copy") == []
+
+
+def resealed(data: bytes, name: str, harm: Callable[[Any], Any]) -> bytes:
+    """With JSON of members changed, and a checksum that fits."""
+    writer, out, told = Writer(), b"", {}
+    with tarfile.open(fileobj=io.BytesIO(data)) as old:
+        for member in old:
+            content = old.extractfile(member)
+            assert content is not None
+            held = content.read()
+            if member.name == MANIFEST:
+                told = json.loads(held)
+                continue
+            if member.name.startswith(name):
+                lines = [json.loads(line) for line in held.split(b"\n")]
+                held = b"\n".join(json.dumps(harm(line)).encode() for line in lines)
+            out += writer.member(member.name, held)
+    facts = {"void": told["void"], "documents": told["documents"]}
+    return out + writer.end(**(harm(facts) if name == MANIFEST else facts))
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        (MANIFEST, lambda facts: {}),
+        ("heliograph.json", lambda header: [header]),
+        ("heliograph.json", lambda header: {"format": header["format"]}),
+        ("documents/", lambda held: {**held, "id": ""}),
+        ("documents/", lambda held: {**held, "id": 7}),
+        ("documents/", lambda held: {**held, "id": "x" * 129}),
+        ("documents/", lambda held: {**held, "state": "asleep"}),
+        ("documents/", lambda held: {**held, "live": "yes"}),
+        ("documents/", lambda held: {**held, "version": 10**30}),
+        ("chunks/", lambda held: {"chunk": held["chunk"]}),
+        ("chunks/", lambda held: {**held, "extraction": {"entities": 5}}),
+        ("entities/", lambda held: [held]),
+    ],
+)
+async def test_an_archive_that_no_backup_writes_is_refused_and_changes_nothing(
+    rig: Rig, name: str, harm: Any
+) -> None:
+    await fill(rig)
+    data = (await archived(rig.services, "default")).read()
+    with pytest.raises(Invalid):
+        await restore(rig.services, "copy", io.BytesIO(resealed(data, name, harm)))
+    assert await rig.workspace("copy").documents.page() == []
+    assert await lines(rig.services, "copy") == []
 
 
 async def test_what_an_error_leaves_half_made_is_taken_back(rig: Rig) -> None:
