@@ -58,6 +58,12 @@ async def rule(workspace: Workspace, one: str, other: str, *, same: bool, note: 
     return ruling
 
 
+def _key_of(given: str) -> str:
+    """Of a name, or a normal form as lists show it: that of an acronym is not its own."""
+    acronym = normal_key(given[1:].upper()) if given.startswith("^") else ""
+    return acronym if acronym == given else normal_key(given)
+
+
 def _ruling(one: str, other: str, same: bool, note: str) -> Ruling:
     if one == other:
         raise Invalid("Both are one name to begin with.", code="same_name")
@@ -66,7 +72,7 @@ def _ruling(one: str, other: str, same: bool, note: str) -> Ruling:
 
 
 async def unrule(workspace: Workspace, one: str, other: str) -> None:
-    first, second = sorted((normal_key(one), normal_key(other)))
+    first, second = sorted((_key_of(one), _key_of(other)))
     if not await workspace.names.unrule(first, second):
         raise NotFound("Nobody has decided on these two names.")
 
@@ -224,7 +230,7 @@ async def compared(workspace: Workspace, one: str, other: str) -> Reviewed:
 
 async def undo(workspace: Workspace, name: str, document_id: str | None) -> int:
     """Take back where mentions of a name were put by hand, in one document or all; how many."""
-    key = normal_key(name)
+    key = _key_of(name)
     found: list[Placement] = []
     after = f"{key}\t"
     while page := await workspace.names.placed(after=after, limit=1000):

@@ -57,7 +57,12 @@ class Endpoint:
     def address(self) -> str:
         scheme, separator, rest = self.url.partition("+")
         address = rest if separator and scheme in ("openai", "ollama") else self.url
-        if urlsplit(address).scheme not in ("http", "https") or not urlsplit(address).hostname:
+        try:
+            parts = urlsplit(address)
+            known = parts.scheme in ("http", "https") and parts.hostname and parts.port != 0
+        except ValueError:  # brackets of IPv6 that do not close, a port that is no number
+            known = False
+        if not known:
             raise Misconfigured(f"{scheme}: not a model URL; write openai+https://host/v1")
         return address.rstrip("/")
 

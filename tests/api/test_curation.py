@@ -108,6 +108,21 @@ async def test_a_decision_is_listed_explained_and_taken_back(site: Site) -> None
     assert_problem(again, 404, "not_found")
 
 
+async def test_decisions_and_edits_are_taken_back_by_names_as_lists_show_them(site: Site) -> None:
+    await site.add("Li Wei founded IBM in Bergen. IBM paid Li Wei in Bergen.", id="w")
+    before = await lines(site)
+    told = {"one": "IBM", "other": "Li Wei", "same": False}
+    await carried_out(site, await site.client.put("/graph/resolution", json=told))
+    await carried_out(site, await site.client.delete("/graph/entities/IBM"))
+    [edit] = (await site.client.get("/graph/edits")).json()["edits"]
+    assert edit["key"] == "^ibm"
+    undone = await site.client.delete("/graph/edits", params={"name": edit["key"]})
+    await carried_out(site, undone)
+    pair = {"one": "li wei", "other": "^ibm"}
+    await carried_out(site, await site.client.delete("/graph/resolution", params=pair))
+    assert not list(difference(before, await lines(site)))
+
+
 async def test_entities_merge_by_id_and_split_by_names(site: Site) -> None:
     await site.add("Hogtown is large. Mary lives in Hogtown with Paul.", id="a")
     await site.add("Toronto is large. Mary lives in Toronto with Paul.", id="b")

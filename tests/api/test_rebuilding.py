@@ -87,6 +87,8 @@ async def test_the_key_of_the_service_goes_to_its_own_url_only(site: Site) -> No
     ("body", "status"),
     [
         ({"embed_url": "gopher://x"}, 400),
+        ({"embed_url": "openai+http://[::1", "embed_model": "m"}, 400),
+        ({"embed_url": "openai+http://127.0.0.1:x", "embed_model": "m"}, 400),
         ({"embed_dimension": 3}, 422),
         ({"model": "x"}, 422),
         ([1], 422),
