@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from app.domain import Document, Plan, Status
@@ -12,12 +13,15 @@ from app.upkeep.jobs import LEASE, claimed, new_job
 FOLD = 16  # chunks a transaction
 
 
-async def empty(services: Services, workspace: Workspace) -> None:
-    """Delete what was stored, as a worker would. What a store that is away keeps from this, the
-    ordinary deletion of the documents does later."""
-    while page := await workspace.documents.page(limit=50):
+async def empty(services: Services, workspace: Workspace, jobs: Collection[str]) -> None:
+    """Delete documents whose latest job is one of these, as a worker would: others were uploaded
+    meanwhile. What a store that is away keeps from this, their ordinary deletion does later."""
+    after = ""
+    while page := await workspace.documents.page(after=after, limit=50):
+        after = page[-1].id
         for document in page:
-            await _delete(services, workspace, document)
+            if document.job.id in jobs:
+                await _delete(services, workspace, document)
     gone = [one.ref for one in await workspace.graph.unindexed() if one.gone]
     await workspace.vectors.delete(gone)
     await workspace.graph.forget(gone)

@@ -78,12 +78,13 @@ async def restore(services: Services, name: str, file: IO[bytes]) -> Restored:
     if await workspace.documents.page(limit=1):
         raise Conflict(f"The workspace {name} has documents: restore into an empty one.")
     async with workspace_job(services, name):
+        jobs: set[str] = set()
         try:
-            filling = _Filling(services, workspace, contents)
+            filling = _Filling(services, workspace, contents, jobs)
             await filling.fill(file)
         except BaseException as error:
             log.warning("restore.undone workspace=%s error=%s", name, type(error).__name__)
-            await asyncio.shield(empty(services, workspace))
+            await asyncio.shield(empty(services, workspace, jobs))
             if isinstance(error, _MISSHAPEN):
                 log.warning("restore.misshapen workspace=%s", name, exc_info=error)
                 raise Invalid(
@@ -112,9 +113,9 @@ class _Record:
 
 class _Filling:
     def __init__(
-        self, services: Services, workspace: Workspace, contents: container.Contents
+        self, services: Services, workspace: Workspace, contents: container.Contents, jobs: set[str]
     ) -> None:
-        self._services, self._workspace = services, workspace
+        self._services, self._workspace, self._jobs = services, workspace, jobs
         self._was: str = contents.header["workspace"]
         self._void = set(contents.manifest["void"])
         embedding = contents.header["embedding"]
@@ -226,6 +227,7 @@ class _Filling:
     @asynccontextmanager
     async def _ingest(self, document_id: str, revision: Revision) -> AsyncIterator[Step]:
         job = new_job(self._workspace.name, Plan.INGEST, document_id)
+        self._jobs.add(job.id)
         await self._workspace.documents.submit(document_id, revision, job)
         step = await claimed(self._services, job)
         async with held(self._services, step):

@@ -270,6 +270,30 @@ async def test_an_archive_that_no_backup_writes_is_refused_and_changes_nothing(
     assert await lines(rig.services, "copy") == []
 
 
+async def test_a_restore_that_fails_leaves_what_was_uploaded_meanwhile(rig: Rig) -> None:
+    await fill(rig)
+    data = (await archived(rig.services, "default")).read()
+    space = rig.workspace("copy")
+
+    class Beside:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(space.vectors, name)
+
+        async def upsert(self, points: Any) -> None:
+            if any(point.ref.kind is Kind.ENTITY for point in points):
+                await rig.submit(RADIUM, "theirs", workspace="copy")
+                raise Unavailable("The vector store is away.")
+            await space.vectors.upsert(points)
+
+    broken: Any = replace(space, vectors=Beside())
+    services = replace(rig.services, workspace=lambda name: broken)
+    with pytest.raises(Unavailable):
+        await restore(services, "copy", io.BytesIO(data))
+    await rig.drain()
+    [left] = await space.documents.page()
+    assert (left.id, left.status) == ("theirs", Status.READY)
+
+
 async def test_what_an_error_leaves_half_made_is_taken_back(rig: Rig) -> None:
     await fill(rig)
     before = await lines(rig.services, "default")
