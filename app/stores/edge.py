@@ -93,7 +93,17 @@ class EdgeEngine:
         manifest = beside(self._folder, used, model, dimension)
         made = self._next = EdgeNext(self, manifest)
         try:
-            made.opened = await asyncio.to_thread(OpenShards.load, self._folder, manifest)
+            # Cancelled, the thread would go on to make what is being deleted behind it.
+            loading = asyncio.create_task(
+                asyncio.to_thread(OpenShards.load, self._folder, manifest)
+            )
+            try:
+                made.opened = await asyncio.shield(loading)
+            except asyncio.CancelledError:
+                await asyncio.wait({loading})
+                if not loading.exception():
+                    loading.result().close()
+                raise
             yield made
         finally:
             self._holding = False
