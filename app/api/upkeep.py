@@ -28,6 +28,7 @@ router = APIRouter(prefix="/workspaces/{workspace}")
 
 NDJSON = "application/x-ndjson"
 TAR = "application/x-tar"
+GZIP = "application/gzip"
 
 
 def _workspace(
@@ -119,7 +120,9 @@ class RestoredBody(BaseModel):
         **responses(401, 403, 422, 503),
         200: {
             "description": "The archive.",
-            "content": {TAR: {"schema": {"type": "string", "format": "binary"}}},
+            "content": {
+                kind: {"schema": {"type": "string", "format": "binary"}} for kind in (TAR, GZIP)
+            },
         },
     },
 )
@@ -135,7 +138,7 @@ async def back_up_workspace(
     name = f"{workspace.name}.tar{'.gz' if gzip else ''}"
     return StreamingResponse(
         compressed(stream) if gzip else stream,
-        media_type="application/gzip" if gzip else TAR,
+        media_type=GZIP if gzip else TAR,
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
 
