@@ -34,6 +34,8 @@ class Reindexing:
         self.progress, self.error = None, ""
         begun: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._task = asyncio.create_task(self._run(services, embedder, begun))
+        # Stopped before it ran at all, the task itself says nothing.
+        self._task.add_done_callback(lambda _: _stopped(begun))
         await asyncio.shield(begun)
 
     async def stop(self) -> None:
@@ -59,8 +61,7 @@ class Reindexing:
                 begun.set_exception(error)
         except asyncio.CancelledError:
             self._end("It was stopped.")
-            if not begun.done():
-                begun.cancel()
+            _stopped(begun)
             raise
         except Exception as error:  # nobody awaits this task: say it here
             log.exception("reindex.bug")
@@ -74,3 +75,9 @@ class Reindexing:
     def _end(self, why: str) -> None:
         self.error = why
         log.warning("reindex.ended detail=%s", why)
+
+
+def _stopped(begun: asyncio.Future[None]) -> None:
+    """For whoever still waits for the embedder: not as a cancellation of its own."""
+    if not begun.done():
+        begun.set_exception(Conflict("It was stopped before it began."))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,8 @@ from typer.testing import CliRunner
 
 from app.cli import cli
 from app.domain import Kind, Scope
+from app.errors import Conflict
+from app.upkeep.reindexing import Reindexing
 from tests.api.conftest import Site, assert_problem
 from tests.model_server import running
 
@@ -101,6 +104,15 @@ async def test_what_cannot_be_is_refused(site: Site, body: object, status: int) 
 
 
 # --- commands ------------------------------------------------------------------------------------
+
+
+async def test_one_that_is_stopped_before_it_began_is_answered(site: Site) -> None:
+    reindexing, embedder = Reindexing(), site.services.models.embedder
+    starting = asyncio.create_task(reindexing.start(site.services, nullcontext(embedder)))
+    await asyncio.sleep(0)  # its task is made, and has not run
+    await reindexing.stop()
+    with pytest.raises(Conflict):
+        await starting
 
 
 def test_commands_make_both_anew(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
