@@ -10,11 +10,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import qdrant_edge as qe
 
@@ -44,6 +44,7 @@ class EdgeEngine:
         self._holding = False
         self._left = False  # vectors of another model are in use; these answer until the end
         self._next: EdgeNext | None = None
+        self._discarding: asyncio.Task[list[str]] | None = None
 
     @classmethod
     @asynccontextmanager
@@ -89,6 +90,7 @@ class EdgeEngine:
             raise vectors.moved_on()
         if self._next is not None:
             raise Conflict("New vectors are being made already.")
+        self._refuse_amid_discard()
         used = self._opened.manifest if self._opened else None
         manifest = beside(self._folder, used, model, dimension)
         made = self._next = EdgeNext(self, manifest)
@@ -100,7 +102,7 @@ class EdgeEngine:
             try:
                 made.opened = await asyncio.shield(loading)
             except asyncio.CancelledError:
-                await asyncio.wait({loading})
+                await _ended(loading)
                 if not loading.exception():
                     loading.result().close()
                 raise
@@ -114,9 +116,15 @@ class EdgeEngine:
     async def discard(self) -> list[str]:
         if self._next is not None:
             raise Conflict("New vectors are being made. Stop that first.")
+        self._refuse_amid_discard()
         used = read_manifest(self._folder)
         kept = {*(used.names.values() if used else ()), *self._names()}
-        return await asyncio.to_thread(delete_others, self._folder, kept)
+        self._discarding = asyncio.create_task(asyncio.to_thread(delete_others, self._folder, kept))
+        return await asyncio.shield(self._discarding)
+
+    def _refuse_amid_discard(self) -> None:
+        if self._discarding is not None and not self._discarding.done():
+            raise Conflict("Vectors that are not in use are being deleted. Try again.")
 
     def _in_use(self) -> OpenShards:
         if self._opened is None:
@@ -170,8 +178,15 @@ class EdgeNext:
         try:
             await asyncio.shield(taking)
         except asyncio.CancelledError:
-            await asyncio.wait({taking})
+            await _ended(taking)
             raise
+
+
+async def _ended(task: asyncio.Task[Any]) -> None:
+    """However often this is cancelled: whoever stops it twice does not get past it."""
+    while not task.done():
+        with suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
 
 
 def _open(folder: Path, wanted: Manifest, *, reindex: bool) -> OpenShards | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -93,6 +94,22 @@ async def test_a_switch_that_is_cancelled_halfway_is_made_or_not_but_not_half(
         async with opener() as again:
             assert await found(again.store("one"), dense(axis(1))) == seen
             assert f"after-{pause}" in seen
+
+
+async def test_nothing_is_made_amid_a_deletion_of_what_is_not_in_use(tmp_path: Path) -> None:
+    async with test_vectors.edge_opener(tmp_path)() as one:
+        async with one.engine.beside("model-a", DIMENSION):
+            pass
+        discarding = asyncio.create_task(one.engine.discard())
+        await asyncio.sleep(0)
+        with pytest.raises(Conflict):
+            async with one.engine.beside("model-a", DIMENSION):
+                pass
+        with pytest.raises(Conflict):
+            await one.engine.discard()
+        assert len(await discarding) == len(Kind)
+        async with one.engine.beside("model-a", DIMENSION) as beside:
+            await beside.store("one").upsert([made("new", "1")])
 
 
 async def test_what_is_left_without_a_switch_changes_nothing(opener: Opener) -> None:
