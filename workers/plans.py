@@ -58,7 +58,6 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
     ),
     Plan.DELETE: (
         Stage("retract", Status.DELETING, retract.run, retract.retired),
-        Stage("gather", Status.DELETING, retract.gather),
         Stage("resolve", Status.DELETING, resolve.run, resolve.due),
         Stage("reprofile", Status.DELETING, profile.run, profile.of_workspace),
         Stage("reindex", Status.DELETING, index.run, index.of_workspace, durable=True),

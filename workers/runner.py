@@ -23,6 +23,7 @@ from workers import plans
 log = logging.getLogger("heliograph.worker")
 
 MAX_DELAY = 60.0
+BEAT = 3.0  # seconds at most until a step hears that its job was cancelled, and spends no more
 AGAIN = 0.5  # seconds between tries to keep a lease while the store is away
 
 
@@ -203,10 +204,10 @@ async def _heartbeat(services: Services, step: Step, terms: Terms) -> AsyncItera
 
     async def beat() -> None:
         nonlocal lost
-        pause = terms.lease / 3
+        pause = min(terms.lease / 3, BEAT)
         while True:
             await asyncio.sleep(pause)
-            pause = terms.lease / 3
+            pause = min(terms.lease / 3, BEAT)
             try:
                 held = await services.journal.renew(step, lease=terms.lease)
             except AppError:  # the store is away, perhaps for longer than the lease

@@ -58,6 +58,7 @@ async def _by_model(
     from app.llm.cache import CachedKeyworder, RedisReplies
     from app.llm.chat import ChatModel, Price
     from app.llm.extraction import LlmExtractor
+    from app.llm.joint import JointExtractor, JointProfiler
     from app.llm.judge import LlmJudge
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
@@ -74,8 +75,10 @@ async def _by_model(
         )  # fmt: skip
 
     return Models(
-        LlmExtractor(chat(settings.extract_model), prompts, options),
-        LlmProfiler(chat(settings.profile_model), prompts, language=options.language),
+        JointExtractor(LlmExtractor(chat(settings.extract_model), prompts, options)),
+        JointProfiler(
+            LlmProfiler(chat(settings.profile_model), prompts, language=options.language)
+        ),
         CachedKeyworder(
             LlmKeyworder(chat(settings.keyword_model, urgent=True), prompts),
             RedisReplies(await servers.redis()),

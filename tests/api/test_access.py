@@ -30,6 +30,7 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("GET", "/documents/{id}/chunks", None, Scope.READ),
     ("GET", "/documents/{id}/original", None, Scope.READ),
     ("POST", "/documents/{id}/retry", None, Scope.WRITE),
+    ("POST", "/documents/{id}/chunks/any/retry", None, Scope.WRITE),
     ("POST", "/documents/{id}/cancel", None, Scope.WRITE),
     ("GET", "/documents/{id}/events", None, Scope.READ),
     ("GET", "/jobs", None, Scope.READ),
@@ -80,6 +81,7 @@ async def test_the_table_has_every_route(site: Site) -> None:
     }
     named = {
         "{id}": "{document_id}",
+        "chunks/any": "chunks/{chunk_id}",
         "{job}": "{job_id}",
         "{key}": "{key_id}",
         "entities/amber": "entities/{entity_id}",

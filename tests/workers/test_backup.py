@@ -318,9 +318,8 @@ async def test_what_an_error_leaves_half_made_is_taken_back(rig: Rig) -> None:
     assert await lines(rig.services, "copy") == []
     assert {kind: await space.vectors.count(kind) for kind in Kind} == dict.fromkeys(Kind, 0)
     assert list(difference(before, await lines(rig.services, "default"))) == []
-    assert await rig.workspace().blobs.has(
-        (await rig.workspace().documents.get("mine")).live.source
-    )  # type: ignore[union-attr]
+    mine = await rig.workspace().documents.get("mine")
+    assert await rig.workspace().blobs.has(mine.revision.source)
     await rig.drain()
     await restore(rig.services, "copy", file)
     await assert_equal(rig.services, "default", rig.services, "copy")

@@ -12,7 +12,7 @@ import asyncio
 import logging
 from collections.abc import Iterable, Sequence
 
-from app.domain import Evidence, Profile, Ref, Step, Usage
+from app.domain import Entity, Evidence, Kind, Profile, Ref, Relation, Step, Usage
 from app.errors import BadModelOutput, Invalid, NotFound
 from app.ports import Models, Workspace
 from app.together import outcomes
@@ -88,6 +88,8 @@ class _Profiler:
             return self._models.tokenizer.cut(joined, limit), 0
         if evidence.covered and evidence.covered <= evidence.count < evidence.covered * GROWTH:
             return await self._appended(evidence, limit), evidence.covered
+        if profiler.by_model and (done := await self._done(evidence)):
+            return done, 0  # another job of the same batch was here first
         self.summaries += 1
         try:
             summary = await profiler.summarise(
@@ -98,6 +100,16 @@ class _Profiler:
             return self._models.tokenizer.cut(joined, options.profile_tokens), 0
         self.usage += summary.usage
         return summary.text, evidence.count if profiler.by_model else 0
+
+    async def _done(self, evidence: Evidence) -> str:
+        """A profile of this very evidence, if there is one by now."""
+        graph, key = self._workspace.graph, evidence.ref.key
+        found: Sequence[Entity | Relation] = (
+            await graph.entities([key])
+            if evidence.ref.kind is Kind.ENTITY
+            else await graph.relations([key])
+        )
+        return next((one.profile for one in found if one.profiled >= evidence.revision), "")
 
     async def _appended(self, evidence: Evidence, limit: int) -> str:
         """The present summary and this document's descriptions, as far as there is room."""

@@ -5,16 +5,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 
-from app.domain import Plan, State, Status, Step
-from app.errors import Unavailable
+from app.domain import Plan, Status, Step
 from app.ports import Models, Workspace
 
 log = logging.getLogger("heliograph.retract")
 
 BATCH = 16  # chunks a transaction
 BATCHED = 500  # deletions that are seen as one batch
-PAUSE = 0.5  # seconds until a deletion looks again whether another one is through
-SETTLING = ("resolve", "reprofile")
 
 
 async def retired(workspace: Workspace, step: Step) -> list[list[str]]:
@@ -48,17 +45,3 @@ async def _with_others(workspace: Workspace, step: Step) -> int:
         await _retract(workspace, document.id, ids)
         count += len(ids)
     return count
-
-
-async def gather(workspace: Workspace, models: Models, step: Step) -> None:
-    """Let one deletion of a batch settle what all of them shared, while the others wait: profiles
-    would otherwise be made, and summaries paid for, by each of them. Raises `Unavailable`."""
-    for document in await workspace.documents.page(status=Status.DELETING, limit=BATCHED):
-        job = document.job
-        if job.id == step.job_id or job.state is not State.RUNNING:
-            continue
-        if job.stage in SETTLING or (job.stage == step.stage and job.id < step.job_id):
-            raise Unavailable(
-                "Another deletion settles what both shared.",
-                code="deletion_waits", blameless=True, retry_after=PAUSE,
-            )  # fmt: skip

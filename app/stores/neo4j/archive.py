@@ -25,16 +25,14 @@ from app.stores.neo4j.repairs import Neo4jRepairs, assertion_of, mention_of
 from app.stores.neo4j.rows import chunk_of
 from app.stores.records import extraction_of, unique
 
-_CHUNKS: LiteralString = """
-    MATCH (c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
-    WITH c ORDER BY c.workspace, c.id LIMIT $limit
-    """
-_CHUNKS_OF_DOCUMENT: LiteralString = """
-    MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+# Which chunks a page has; what is read of them comes behind.
+_CHUNKS: LiteralString = """(c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
+    WITH c ORDER BY c.workspace, c.id LIMIT $limit"""
+_CHUNKS_OF_DOCUMENT: LiteralString = """(c:Chunk)
+    USING INDEX c:Chunk(workspace, document_id, position)
     WHERE c.workspace = $workspace AND c.document_id = $document AND c.position IS NOT NULL
         AND c.id > $after
-    WITH c ORDER BY c.id LIMIT $limit
-    """
+    WITH c ORDER BY c.id LIMIT $limit"""
 
 
 class Neo4jArchive(Neo4jRepairs):
@@ -46,7 +44,7 @@ class Neo4jArchive(Neo4jRepairs):
         found = _CHUNKS_OF_DOCUMENT if document_id else _CHUNKS
         rows = await self._database.read(
             f"""
-            {found}
+            MATCH {found}
             RETURN c {{.id, .document_id, .position, .start, .end, .text, .tokens, .headings,
                 .page, .page_end}} AS c, c.job_id AS job_id, c.extraction_key AS extraction_key,
                 c.extraction AS extraction, c.live AS live, c.folded AS folded, c.gone AS gone,
