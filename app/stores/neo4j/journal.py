@@ -236,14 +236,17 @@ class Neo4jJournal:
         )
         if len(rows) < limit:  # and those of a clock that was ahead
             leased, waiting = _ms(furthest(lease, True)), _ms(furthest(lease, False))
+            [clock] = await self._database.read("RETURN timestamp() AS now")
             rows += await self._database.read(
                 """
-                MATCH (s:Step) WHERE s.overdue_at > timestamp() + $far
+                MATCH (s:Step) USING INDEX s:Step(overdue_at)
+                WHERE s.overdue_at > $far
                 WITH s WHERE s.overdue_at
-                    > timestamp() + CASE WHEN s.leased THEN $leased ELSE $waiting END
+                    - CASE WHEN s.leased THEN $leased ELSE $waiting END > $now
                 RETURN s.id AS id, s.claims AS claims LIMIT $limit
                 """,
-                limit=limit - len(rows), leased=leased, waiting=waiting, far=min(leased, waiting),
+                limit=limit - len(rows), leased=leased, waiting=waiting, now=clock["now"],
+                far=clock["now"] + min(leased, waiting),
             )  # fmt: skip
         return [Ticket(row["id"], row["claims"]) for row in rows]
 

@@ -404,13 +404,15 @@ class Neo4jRepairs:
         rows = await self._database.read(
             """
             CALL () {
-                MATCH (j:Job) WHERE j.workspace = $workspace
-                    AND j.state IN ['queued', 'running'] AND NOT EXISTS { (j)-[:HAS_STEP]->() }
+                MATCH (j:Job) USING INDEX j:Job(workspace, state, order)
+                WHERE j.workspace = $workspace AND j.state IN ['queued', 'running']
+                    AND j.order IS NOT NULL AND NOT EXISTS { (j)-[:HAS_STEP]->() }
                 RETURN 'stepless' AS kind, j.id AS id, j.document_id AS document, j.plan AS plan
               UNION
-                MATCH (j:Job)-[:HAS_STEP]->() WHERE j.workspace = $workspace
+                MATCH (s:Step) USING INDEX s:Step(overdue_at) WHERE s.overdue_at > 0
+                MATCH (j:Job)-[:HAS_STEP]->(s) WHERE j.workspace = $workspace
                     AND NOT j.state IN ['queued', 'running']
-                RETURN 'ended' AS kind, j.id AS id, j.document_id AS document, j.plan AS plan
+                RETURN DISTINCT 'ended' AS kind, j.id AS id, j.document_id AS document, j.plan AS plan
               UNION
                 MATCH (d:Document) WHERE d.workspace = $workspace AND d.id IS NOT NULL
                     AND NOT EXISTS { MATCH (:Job {id: d.job_id}) }
