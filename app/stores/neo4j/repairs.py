@@ -412,7 +412,8 @@ class Neo4jRepairs:
                 MATCH (s:Step) USING INDEX s:Step(overdue_at) WHERE s.overdue_at > 0
                 MATCH (j:Job)-[:HAS_STEP]->(s) WHERE j.workspace = $workspace
                     AND NOT j.state IN ['queued', 'running']
-                RETURN DISTINCT 'ended' AS kind, j.id AS id, j.document_id AS document, j.plan AS plan
+                RETURN DISTINCT 'ended' AS kind, j.id AS id, j.document_id AS document,
+                    j.plan AS plan
               UNION
                 MATCH (d:Document) WHERE d.workspace = $workspace AND d.id IS NOT NULL
                     AND NOT EXISTS { MATCH (:Job {id: d.job_id}) }
