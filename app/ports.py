@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
 from app.domain import (
@@ -69,6 +69,7 @@ from app.holdings import (
     HeldRelation,
     JobFault,
 )
+from app.joint import Joint
 from app.resolution.settlement import Reviewed, Settlement
 
 Condition = Scalar | Sequence[Scalar] | Mapping[Literal["gte", "gt", "lte", "lt"], str | float]
@@ -805,6 +806,7 @@ class Models:
     reranker: Reranker | None
     tokenizer: Tokenizer
     judge: Judge | None = None
+    joint: Joint = field(default_factory=Joint)  # calls under way in this process
 
 
 @dataclass(frozen=True, slots=True)

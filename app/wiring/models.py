@@ -58,7 +58,6 @@ async def _by_model(
     from app.llm.cache import CachedKeyworder, RedisReplies
     from app.llm.chat import ChatModel, Price
     from app.llm.extraction import LlmExtractor
-    from app.llm.joint import JointExtractor, JointProfiler
     from app.llm.judge import LlmJudge
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
@@ -75,10 +74,8 @@ async def _by_model(
         )  # fmt: skip
 
     return Models(
-        JointExtractor(LlmExtractor(chat(settings.extract_model), prompts, options)),
-        JointProfiler(
-            LlmProfiler(chat(settings.profile_model), prompts, language=options.language)
-        ),
+        LlmExtractor(chat(settings.extract_model), prompts, options),
+        LlmProfiler(chat(settings.profile_model), prompts, language=options.language),
         CachedKeyworder(
             LlmKeyworder(chat(settings.keyword_model, urgent=True), prompts),
             RedisReplies(await servers.redis()),

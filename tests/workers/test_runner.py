@@ -25,7 +25,6 @@ from app.domain import (
     VectorQuery,
 )
 from app.errors import BadModelOutput, NotFound, Unavailable
-from app.llm.joint import JointProfiler
 from app.terms import query_sparse
 from app.upkeep import texts
 from tests.workers.conftest import Rig
@@ -422,8 +421,7 @@ class CountingProfiler:
 
 async def test_documents_deleted_together_have_what_they_shared_summarised_once(rig: Rig) -> None:
     profiler = CountingProfiler()
-    joint = JointProfiler(profiler)
-    rig.services = replace(rig.services, models=replace(rig.services.models, profiler=joint))
+    rig.services = replace(rig.services, models=replace(rig.services.models, profiler=profiler))
     rig.extractor.inner = Hub()
     for n in range(30):
         await rig.submit(f"Fact number {n} of the hub. " * 24, f"d{n:02}")

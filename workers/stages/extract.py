@@ -70,8 +70,9 @@ class _Reader:
     async def read(self, key: str, chunks: Sequence[Chunk]) -> None:
         first = chunks[0]
         try:
-            extraction = await self._models.extractor.extract(
-                self._title, first.headings, first.text
+            extraction = await self._models.joint.get(
+                (self._workspace.name, key),
+                lambda: self._models.extractor.extract(self._title, first.headings, first.text),
             )
         except (BadModelOutput, Invalid) as error:
             await _store(self._workspace, key, chunks, Extraction(error=error.detail))

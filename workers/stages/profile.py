@@ -92,8 +92,11 @@ class _Profiler:
             return done, 0  # another job of the same batch was here first
         self.summaries += 1
         try:
-            summary = await profiler.summarise(
-                evidence.name, descriptions, limit=options.profile_tokens
+            summary = await self._models.joint.get(
+                (self._workspace.name, evidence.ref, evidence.name, tuple(descriptions)),
+                lambda: profiler.summarise(
+                    evidence.name, descriptions, limit=options.profile_tokens
+                ),
             )
         except (BadModelOutput, Invalid):  # its evidence is no worse for it: show that
             log.warning("summary.failed workspace=%s", self._workspace.name)

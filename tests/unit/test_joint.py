@@ -3,28 +3,29 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
+from app import joint as joint_module
 from app.domain import Extraction, Usage
 from app.errors import Unavailable
-from app.llm import joint as joint_module
-from app.llm.joint import JointExtractor
+from app.joint import Joint
 
 
 class Slow:
     """An extractor whose calls end when they are let go."""
 
-    version, by_model = "slow", True
-
     def __init__(self) -> None:
+        self.joint = Joint()
         self.gate = asyncio.Event()
         self.calls: list[str] = []
         self.ended: list[str] = []
         self.fault: Exception | None = None
 
-    async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
+    async def ask(self, text: str, workspace: str = "w") -> Extraction:
+        return await self.joint.get((workspace, text), lambda: self.extract(text))
+
+    async def extract(self, text: str) -> Extraction:
         self.calls.append(text)
         try:
             await self.gate.wait()
@@ -36,8 +37,8 @@ class Slow:
         return Extraction(model="slow", usage=Usage(1, 10, 1))
 
 
-async def asked(joint: JointExtractor, *texts: str) -> list[asyncio.Task[Extraction]]:
-    tasks = [asyncio.create_task(joint.extract("T", ("h",), text)) for text in texts]
+async def asked(slow: Slow, *texts: str) -> list[asyncio.Task[Extraction]]:
+    tasks = [asyncio.create_task(slow.ask(text)) for text in texts]
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     return tasks
@@ -45,8 +46,7 @@ async def asked(joint: JointExtractor, *texts: str) -> list[asyncio.Task[Extract
 
 async def test_equal_requests_share_a_call_that_is_charged_once() -> None:
     slow = Slow()
-    joint = JointExtractor(slow)
-    tasks = await asked(joint, "a", "a", "b")
+    tasks = await asked(slow, "a", "a", "b")
     assert slow.calls == ["a", "b"]
     slow.gate.set()
     found = await asyncio.gather(*tasks)
@@ -58,19 +58,18 @@ async def test_a_result_is_there_until_it_can_have_been_stored(
 ) -> None:
     monkeypatch.setattr(joint_module, "LINGER", 0.02)
     slow = Slow()
-    joint = JointExtractor(slow)
     slow.gate.set()
-    await joint.extract("T", (), "a")
-    assert (await joint.extract("T", (), "a")).usage == Usage()
+    await slow.ask("a")
+    assert (await slow.ask("a")).usage == Usage()
     assert slow.calls == ["a"]
     await asyncio.sleep(0.1)
-    assert (await joint.extract("T", (), "a")).usage.llm_calls == 1
+    assert (await slow.ask("a")).usage.llm_calls == 1
     assert slow.calls == ["a", "a"]
 
 
 async def test_a_call_goes_on_for_whoever_still_waits() -> None:
     slow = Slow()
-    first, second = await asked(JointExtractor(slow), "a", "a")
+    first, second = await asked(slow, "a", "a")
     first.cancel()
     await asyncio.gather(first, return_exceptions=True)
     slow.gate.set()
@@ -80,25 +79,31 @@ async def test_a_call_goes_on_for_whoever_still_waits() -> None:
 
 async def test_a_call_that_nobody_waits_for_ends() -> None:
     slow = Slow()
-    joint = JointExtractor(slow)
-    for task in (tasks := await asked(joint, "a", "a")):
+    for task in (tasks := await asked(slow, "a", "a")):
         task.cancel()
     await asyncio.gather(*tasks, return_exceptions=True)
     await asyncio.sleep(0)
     assert slow.ended == ["a"]
     slow.gate.set()
-    assert (await joint.extract("T", ("h",), "a")).model == "slow"
+    assert (await slow.ask("a")).model == "slow"
 
 
 async def test_an_error_is_everybodys() -> None:
     slow = Slow()
     slow.fault = Unavailable("away")
-    joint = JointExtractor(slow)
-    tasks = await asked(joint, "a", "a")
+    tasks = await asked(slow, "a", "a")
     slow.gate.set()
     for task in tasks:
         with pytest.raises(Unavailable):
             await task
     slow.fault = None
-    await joint.extract("T", ("h",), "a")
+    await slow.ask("a")
     assert slow.calls == ["a", "a"], "an error is not remembered"
+
+
+async def test_workspaces_share_no_call() -> None:
+    slow = Slow()
+    slow.gate.set()
+    for workspace in ("one", "other"):
+        assert (await slow.ask("a", workspace)).usage.llm_calls == 1
+    assert slow.calls == ["a", "a"]
