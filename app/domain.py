@@ -267,9 +267,14 @@ def withdrawal_id(job_id: str) -> str:
     return derive_id("", "withdraw", job_id).replace("-", "")
 
 
+def first_ticket(job_id: str, plan: Plan) -> Ticket:
+    """Of the step with which every job begins."""
+    return Ticket(f"{job_id}.{FIRST_STAGE[plan]}.0", 0)
+
+
 def withdrawal_of(job_id: str) -> Ticket:
     """Its first step, for the queue: where there is none, nobody can claim it."""
-    return Ticket(f"{withdrawal_id(job_id)}.{FIRST_STAGE[Plan.WITHDRAW]}.0", 0)
+    return first_ticket(withdrawal_id(job_id), Plan.WITHDRAW)
 
 
 # --- what a chunk says ---------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
-from app.domain import Job, Plan, Ticket
+from app.domain import Job, Plan, Ticket, first_ticket
 from app.ports import Services
 from app.upkeep.jobs import new_job
 from workers.runner import Terms, run_ticket, sweep
@@ -34,7 +34,7 @@ async def rebuild(services: Services, workspace: str, terms: Terms) -> Job:
     here = replace(services, queue=queue)
     job = new_job(workspace, Plan.REBUILD)
     await services.journal.open(job)
-    queue.tickets.append(Ticket(f"{job.id}.{job.stage}.0", 0))
+    queue.tickets.append(first_ticket(job.id, job.plan))
     while queue.tickets:
         await run_ticket(here, queue.tickets.popleft(), terms)
     await sweep(services, terms)  # what had to wait is left to workers

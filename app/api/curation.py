@@ -6,15 +6,16 @@ import re
 from collections.abc import Sequence
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 from pydantic import BaseModel, Field, StringConstraints
 
 from app import curation
-from app.api.deps import Deployed, JsonOnly, Readable, Writable, plain
+from app.api.deps import Deployed, EntityId, JsonOnly, Readable, Writable
 from app.api.fields import Body
+from app.api.graph import Cursor, Limit
 from app.api.problems import responses
 from app.api.schemas import after, cursor_of, page_of
-from app.domain import Placement, Plan, Ruling, Ticket
+from app.domain import Placement, Plan, Ruling, first_ticket
 from app.errors import Invalid
 from app.folding import document_scope
 from app.ports import Services, Workspace
@@ -27,22 +28,9 @@ router = APIRouter(prefix="/graph", tags=["graph"])
 MAX_GROUPS = 64
 AT_ONCE, CHUNKS = 8, 16  # so many times so many chunks are moved within a request
 _PLACE = re.compile(r"\d{1,3}\.\d{3}\t[^\t]+\t[^\t]+")
-Limit = Annotated[int, Query(ge=1, le=500, description="Entries on a page.")]
-Cursor = Annotated[str | None, Query(max_length=4096, description="`next` of the page before.")]
 Name = Annotated[str, Query(min_length=1, max_length=512, description="A name.")]
 Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=512)]
 Note = Annotated[str, StringConstraints(max_length=1000)]
-
-
-def _entity_id(
-    entity_id: Annotated[
-        str, Path(max_length=2048, description="Id or name of an entity; percent-encode slashes.")
-    ],
-) -> str:
-    return plain(entity_id)
-
-
-EntityId = Annotated[str, Depends(_entity_id)]
 
 
 # --- bodies --------------------------------------------------------------------------------------
@@ -338,5 +326,5 @@ async def _carry_out(services: Services, workspace: Workspace) -> str:
     for _ in range(AT_ONCE):
         if not await workspace.names.move(job.id, limit=CHUNKS):
             break
-    await send(services, [Ticket(f"{job.id}.{job.stage}.0", 0)])
+    await send(services, [first_ticket(job.id, job.plan)])
     return job.id

@@ -234,6 +234,16 @@ def _document_id(
     return plain(document_id)
 
 
+def _entity_id(
+    entity_id: Annotated[
+        str,
+        Path(max_length=2048, description="Id or name of an entity; percent-encode slashes."),
+    ],
+) -> str:
+    return plain(entity_id)
+
+
 DocumentId = Annotated[str, Depends(_document_id)]
+EntityId = Annotated[str, Depends(_entity_id)]
 JobId = Annotated[str, Path(description="Id of a job.", max_length=64)]
 ChunkId = Annotated[str, Path(description="Id of a chunk.", max_length=64)]

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends, Path, Query
+from fastapi import APIRouter, Query
 
-from app.api.deps import Readable, plain
+from app.api.deps import EntityId, Readable
 from app.api.problems import responses
 from app.api.schemas import (
     EntityBody,
@@ -32,15 +32,6 @@ router = APIRouter(prefix="/graph", tags=["graph"])
 Limit = Annotated[int, Query(ge=1, le=500, description="Entries on a page.")]
 Cursor = Annotated[str | None, Query(max_length=4096, description="`next` of the page before.")]
 Name = Annotated[str, Query(min_length=1, max_length=512, description="Id or name of an entity.")]
-
-
-def _entity_id(
-    entity_id: Annotated[
-        str,
-        Path(max_length=2048, description="Id or name of an entity; percent-encode slashes."),
-    ],
-) -> str:
-    return plain(entity_id)
 
 
 @router.get("/entities", summary="Search entities", responses=responses(400, 401, 403, 422, 503))
@@ -68,7 +59,7 @@ async def search_entities(
     responses=responses(400, 401, 403, 404, 422, 503),
 )
 async def get_entity(
-    entity_id: Annotated[str, Depends(_entity_id)],
+    entity_id: EntityId,
     workspace: Readable,
     relations: Annotated[int, Query(ge=0, le=200, description="Most relations to show.")] = 50,
     limit: Limit = 50,

@@ -18,13 +18,14 @@ from app.domain import (
     Revision,
     State,
     Status,
-    Ticket,
     derive_id,
+    first_ticket,
     withdrawal_of,
 )
-from app.errors import AppError, Conflict, NotFound
+from app.errors import Conflict, NotFound
 from app.originals import blobs_of, release, settle
 from app.ports import Services, Workspace
+from app.upkeep import jobs
 
 log = logging.getLogger("heliograph.api")
 
@@ -143,7 +144,7 @@ async def cancel(services: Services, workspace: Workspace, job: Job) -> None:
     failure = Failure("cancelled", "Cancelled by request.", job.stage, retryable=True)
     if not await services.journal.close(workspace.name, job.id, State.CANCELLED, failure):
         raise Conflict("This job has already ended.", code="job_ended")
-    await _tell(services, [withdrawal_of(job.id)])
+    await jobs.send(services, [withdrawal_of(job.id)])
 
 
 def new_job(workspace: str, document_id: str, plan: Plan, *, now: float, job_id: str = "") -> Job:
@@ -160,14 +161,5 @@ def new_job(workspace: str, document_id: str, plan: Plan, *, now: float, job_id:
 
 
 async def send(services: Services, job_ids: Sequence[str], plan: Plan) -> None:
-    """Tell the queue. It is only a hint: what it does not take now, the sweep sends later."""
-    if not job_ids:
-        return
-    await _tell(services, [Ticket(f"{job_id}.{FIRST_STAGE[plan]}.0", 0) for job_id in job_ids])
-
-
-async def _tell(services: Services, tickets: Sequence[Ticket]) -> None:
-    try:
-        await services.queue.send(tickets)
-    except AppError as error:
-        log.warning("queue.away tickets=%d code=%s", len(tickets), error.code)
+    """Tell the queue."""
+    await jobs.send(services, [first_ticket(job_id, plan) for job_id in job_ids])

@@ -6,14 +6,15 @@ from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Annotated, Literal
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Depends
 from pydantic import BaseModel, Field, SecretStr
 
-from app.api.deps import WORKSPACE, Administrator, Caller, Deployed, Deployment
+from app.api.deps import Administrator, Caller, Deployed, Deployment
 from app.api.fields import Body
 from app.api.problems import responses
 from app.api.schemas import JobBody
-from app.domain import Plan, Ticket
+from app.api.upkeep import Kept
+from app.domain import Plan, first_ticket
 from app.errors import Forbidden
 from app.ports import Embedder
 from app.upkeep.jobs import new_job, send
@@ -28,25 +29,15 @@ router = APIRouter()
     summary="Rebuild the graph of a workspace",
     responses=responses(401, 403, 422, 503),
 )
-async def rebuild_workspace(
-    workspace: Annotated[
-        str, Path(pattern=WORKSPACE, description="Name of the workspace.", examples=["default"])
-    ],
-    called: Administrator,
-    deployed: Deployed,
-) -> JobBody:
+async def rebuild_workspace(workspace: Kept, deployed: Deployed) -> JobBody:
     """Folds the graph anew from what was read in the chunks, by a job and without a model call for
     what was read: for a damaged graph, and for new rules of folding or resolution. Rulings and
     placements by hand stay, and so do summaries whose evidence is there. Questions and uploads go
     on; chunk by chunk evidence is replaced in one step, counts and names follow."""
-    if not called.may_use(workspace):
-        raise Forbidden(
-            f"This key may not use the workspace {workspace}.", code="workspace_forbidden"
-        )
-    services, job = deployed.services, new_job(workspace, Plan.REBUILD)
+    services, job = deployed.services, new_job(workspace.name, Plan.REBUILD)
     await services.journal.open(job)
-    await send(services, [Ticket(f"{job.id}.{job.stage}.0", 0)])
-    return JobBody.of(await services.journal.job(workspace, job.id))
+    await send(services, [first_ticket(job.id, job.plan)])
+    return JobBody.of(await services.journal.job(workspace.name, job.id))
 
 
 # --- vectors -------------------------------------------------------------------------------------

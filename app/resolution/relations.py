@@ -26,8 +26,6 @@ BASES = {
 RECOGNISED = frozenset(BASES) - {"script", "contained", "mixed", "none"}
 _ROMAN = re.compile("[ivx]+")
 _UNTYPED = frozenset({"", "concept", "other", "unknown", "entity"})
-# The shorter form may stand for several longer ones, so it never joins two of them.
-SHORTENED = frozenset({"acronym", "chinese", "partial", "initials", "middle", "safe_tail"})
 
 
 @dataclass(frozen=True, slots=True)

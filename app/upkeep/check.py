@@ -13,7 +13,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain import Kind, Plan, Ref, State, Status, Ticket
+from app.domain import Kind, Plan, Ref, State, Status, Ticket, first_ticket
 from app.errors import NotFound
 from app.originals import release
 from app.ports import Services, Workspace
@@ -108,7 +108,7 @@ async def repair(services: Services, workspace: Workspace, found: Sequence[Diffe
     if any(one.area in ("graph", "vectors") for one in found):
         job = new_job(workspace.name, Plan.CURATE)
         await services.journal.open(job)
-        tickets.append(Ticket(f"{job.id}.{job.stage}.0", 0))
+        tickets.append(first_ticket(job.id, job.plan))
     await send(services, tickets)
     log.info("workspace.repaired workspace=%s differences=%d", workspace.name, len(found))
 
@@ -130,7 +130,7 @@ async def _mend_jobs(services: Services, workspace: Workspace) -> None:
                 await workspace.documents.reopen(fault.document_id, replace(job, status=status))
         except NotFound:  # deleted since
             continue
-        await send(services, [Ticket(f"{job.id}.{job.stage}.0", 0)])
+        await send(services, [first_ticket(job.id, job.plan)])
 
 
 async def _waits(workspace: Workspace, document_id: str) -> bool:

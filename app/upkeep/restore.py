@@ -116,7 +116,6 @@ class _Filling:
         self, services: Services, workspace: Workspace, contents: container.Contents, jobs: set[str]
     ) -> None:
         self._services, self._workspace, self._jobs = services, workspace, jobs
-        self._was: str = contents.header["workspace"]
         self._void = set(contents.manifest["void"])
         embedding = contents.header["embedding"]
         embedder = services.models.embedder

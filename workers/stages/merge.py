@@ -7,6 +7,7 @@ import logging
 from app import notices
 from app.domain import Step
 from app.ports import Models, Workspace
+from workers.shards import shards
 
 log = logging.getLogger("heliograph.merge")
 
@@ -16,8 +17,8 @@ SAMPLE = 8  # chunks in which names are looked for
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     ids = await workspace.graph.unfolded(step.document_id, step.job_id)
-    for i in range(0, len(ids), BATCH):
-        await workspace.graph.fold(step.document_id, step.job_id, ids[i : i + BATCH])
+    for batch in shards(ids, BATCH):
+        await workspace.graph.fold(step.document_id, step.job_id, batch)
     await _note(workspace, models, step)
     log.info(
         "evidence.folded workspace=%s document=%s chunks=%d",

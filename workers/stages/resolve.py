@@ -115,7 +115,7 @@ class _Settling:
         self.crowded = False  # more hangs together than was looked at
 
     async def settlement(self) -> Settlement:
-        posted = {key: _blocks(name) for key, name in self._alive.items()}
+        posted = {key: blocks(name).all for key, name in self._alive.items()}
         candidates, reopen = await self._candidates(posted)
         fresh, ties = await self._tied(await self._compared(candidates))
         closure = _Closure(self._names, self._known, set(self._opened), fresh)
@@ -283,11 +283,6 @@ class _Closure:
             and self._before.get(keys) not in (None, decision)
             and (not (leaf := self._pairs[keys].leaf) or leaf in self._loaded)
         ]
-
-
-def _blocks(name: Name) -> tuple[str, ...]:
-    own = blocks(name)
-    return (*own.strong, *own.weak)
 
 
 def _name(known: KnownName) -> Name:

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from app.domain import Plan, Status, Step
 from app.ports import Models, Workspace
+from workers.shards import shards
 
 log = logging.getLogger("heliograph.retract")
 
@@ -30,8 +31,8 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
 
 
 async def _retract(workspace: Workspace, document_id: str, ids: Sequence[str]) -> None:
-    for i in range(0, len(ids), BATCH):
-        await workspace.graph.retract(document_id, ids[i : i + BATCH])
+    for batch in shards(ids, BATCH):
+        await workspace.graph.retract(document_id, batch)
 
 
 async def _with_others(workspace: Workspace, step: Step) -> int:

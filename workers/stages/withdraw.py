@@ -11,6 +11,7 @@ import logging
 
 from app.domain import Step
 from app.ports import Models, Workspace
+from workers.shards import shards
 
 log = logging.getLogger("heliograph.withdraw")
 
@@ -21,11 +22,11 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     document_id, job_id, graph = step.document_id, step.job_id, workspace.graph
     await workspace.documents.restore(document_id, job_id)
     taken = await graph.retired(document_id, job_id)
-    for i in range(0, len(taken), BATCH):
-        await graph.retract(document_id, taken[i : i + BATCH])
+    for batch in shards(taken, BATCH):
+        await graph.retract(document_id, batch)
     again = await graph.unfolded(document_id, job_id)
-    for i in range(0, len(again), BATCH):
-        await graph.fold(document_id, job_id, again[i : i + BATCH])
+    for batch in shards(again, BATCH):
+        await graph.fold(document_id, job_id, batch)
     log.info(
         "revision.withdrawn workspace=%s document=%s chunks=%d restored=%d",
         workspace.name, document_id, len(taken), len(again),
