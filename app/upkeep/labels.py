@@ -11,11 +11,14 @@ from dataclasses import dataclass
 from app.domain import Chunk, relation_key
 from app.ports import Workspace
 
+GONE = "?"  # before the id of what a record refers to and is not there
 
-async def known_documents(workspace: Workspace, ids: Iterable[str]) -> dict[str, str]:
-    """Each id that exists, to itself: ids are the same in every workspace."""
-    found = await workspace.documents.many(sorted(set(ids)))
-    return {one.id: one.id for one in found}
+
+async def document_labels(workspace: Workspace, ids: Iterable[str]) -> dict[str, str]:
+    """Ids are the same in every workspace; one of no document shows."""
+    asked = sorted(set(ids))
+    known = {one.id for one in await workspace.documents.many(asked)}
+    return {id: id if id in known else GONE + id for id in asked}
 
 
 def chunk_label(document: str, chunk: Chunk) -> str:
@@ -37,7 +40,7 @@ class Ends:
     labels: dict[str, str]
 
     def entity(self, key: str) -> str:
-        return self.labels.get(key, f"?{key}")
+        return self.labels.get(key, GONE + key)
 
     def relation(self, key: str) -> str:
         """Also of a key that is damaged."""

@@ -15,11 +15,10 @@ from app.domain import Document, Evidence, Extraction, Kind, Placement, Point, R
 from app.folding import document_scope
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
 from app.ports import Workspace
-from app.upkeep.labels import Ends, chunk_label, ends_of, known_documents
+from app.upkeep.labels import GONE, Ends, chunk_label, document_labels, ends_of
 
 PAGE = 200  # records read at a time
 SUMS = 16  # numbers that stand for a dense vector
-GONE = "?"  # before the id of what a record refers to and is not there
 
 Line = Mapping[str, Any]  # a record as plain JSON: "part", "id" and its fields
 
@@ -71,10 +70,10 @@ async def _chunks(workspace: Workspace) -> AsyncIterator[Line]:
         full = len(page) == PAGE
         after = page[-1].chunk.id if page else ""
         visible = [held for held in page if held.live]
-        owners = await known_documents(workspace, {held.chunk.document_id for held in visible})
+        owners = await document_labels(workspace, {held.chunk.document_id for held in visible})
         names: dict[str, str] = {}
         for held in visible:
-            owner = owners.get(held.chunk.document_id, GONE + held.chunk.document_id)
+            owner = owners[held.chunk.document_id]
             names[held.chunk.id] = chunk_label(owner, held.chunk)
             yield _chunk(held, names[held.chunk.id])
             yield _extraction(held.extraction, names[held.chunk.id])
@@ -218,11 +217,11 @@ async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
 
 async def _placement(workspace: Workspace, placement: Placement) -> Line:
     document_id = placement.scope.removeprefix(document_scope(""))
-    owners = await known_documents(workspace, [document_id])
+    owners = await document_labels(workspace, [document_id])
     ends = await ends_of(workspace, entities=[placement.entity] if placement.entity else [])
     return {
         "part": "rulings",
-        "id": f"{placement.key} in {owners.get(document_id, GONE + document_id)}",
+        "id": f"{placement.key} in {owners[document_id]}",
         "entity": ends.entity(placement.entity) if placement.entity else "",
         "name": placement.name,
     }
@@ -258,11 +257,11 @@ async def _points_of(
     if kind is not Kind.CHUNK:
         written = await workspace.graph.evidence([Ref(kind, key) for key in keys], limit=0)
     by_model = {one.ref.key for one in written if one.covered}
-    owners = await known_documents(workspace, {point.document_id for point in page} - {""})
+    owners = await document_labels(workspace, {point.document_id for point in page})
     for point in page:
         owner = {}
         if kind is Kind.CHUNK:
-            owner = {"document": owners.get(point.document_id, GONE + point.document_id)}
+            owner = {"document": owners[point.document_id]}
         made: Line = {"text": "by model"} if point.ref.key in by_model else _vectors(point)
         name = names.get(point.ref.key, GONE + point.ref.key)
         yield {"part": "points", "id": f"{kind} {_shown(name)}", **owner, **made}
@@ -272,11 +271,8 @@ async def _point_names(workspace: Workspace, kind: Kind, keys: Sequence[str]) ->
     """Labels of what the points stand for, as far as it is there."""
     if kind is Kind.CHUNK:
         chunks = await workspace.graph.chunks(keys)
-        owners = await known_documents(workspace, {chunk.document_id for chunk in chunks})
-        return {
-            chunk.id: chunk_label(owners.get(chunk.document_id, GONE + chunk.document_id), chunk)
-            for chunk in chunks
-        }
+        owners = await document_labels(workspace, {chunk.document_id for chunk in chunks})
+        return {chunk.id: chunk_label(owners[chunk.document_id], chunk) for chunk in chunks}
     if kind is Kind.ENTITY:
         entities = [one.key for one in await workspace.graph.entities(keys)]
         ends = await ends_of(workspace, entities=entities)
