@@ -24,6 +24,9 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import redis
+from neo4j import GraphDatabase
+
 NEO4J_VERSION = "5.26.30"
 CACHE = Path(__file__).parent.parent / ".cache"
 NEO4J_PATIENCE = 90.0  # seconds until Bolt answers; a cold start on a busy machine takes 40
@@ -176,6 +179,29 @@ def neo4j_server(cache: Path = CACHE) -> Iterator[Server]:
             told=logs / "neo4j.log",
         ) as daemon:  # fmt: skip
             yield Server(f"bolt://127.0.0.1:{port}", "neo4j", password, daemon)
+
+
+def empty_neo4j(server: Server) -> None:
+    """As after the migrations. A connection of its own: the server may have been away."""
+    with (
+        GraphDatabase.driver(
+            server.url,
+            auth=(server.user, server.password),
+            connection_timeout=5,
+            max_transaction_retry_time=20,
+            notifications_min_severity="OFF",
+        ) as driver,
+        driver.session() as session,
+    ):
+        session.run(
+            "MATCH (n) WHERE NOT n:Migration AND NOT n:SchemaLock "
+            "CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 2000 ROWS"
+        ).consume()
+
+
+def empty_redis(url: str) -> None:
+    with closing(redis.Redis.from_url(url)) as server:
+        server.flushall()
 
 
 @contextmanager

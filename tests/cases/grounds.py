@@ -93,12 +93,9 @@ class Grounds:
     def empty(self, folder: Path) -> None:
         """Servers as new, with the vectors in `folder`. The schema of Neo4j stays."""
         self.servers()
-        self.redis.flushall()
-        with self.driver() as driver, driver.session() as session:
-            session.run(
-                "MATCH (n) WHERE NOT n:Migration AND NOT n:SchemaLock "
-                "CALL (n) { DETACH DELETE n } IN TRANSACTIONS OF 2000 ROWS"
-            ).consume()
+        assert self._neo4j is not None
+        servers.empty_neo4j(self._neo4j)
+        servers.empty_redis(self._redis_url)
         self._qdrant.close()
         qdrant = self._qdrant.enter_context(qdrant_standin.running(folder))
         self._add_both("vector", _port(qdrant.url))

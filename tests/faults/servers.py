@@ -6,18 +6,25 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, closing, contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import LiteralString
 
 import httpx
-import redis
 from neo4j import GraphDatabase, Record
 from neo4j.exceptions import DriverError, Neo4jError
 
 from tests.faults.proxy import Mode, Proxy, proxy
 from tests.faults.stacks import Stack
-from tests.servers import Daemon, Server, free_port, neo4j_server, redis_server
+from tests.servers import (
+    Daemon,
+    Server,
+    empty_neo4j,
+    empty_redis,
+    free_port,
+    neo4j_server,
+    redis_server,
+)
 from tests.system.stack import ROOT, clean_environment
 
 WORKERS = 2
@@ -81,15 +88,14 @@ class Servers:
             one.set(Mode.PASS)
             if not self.daemon(name).running:
                 self.daemon(name).start()
-        self.cypher("MATCH (n) WHERE NOT n:Migration DETACH DELETE n")
+        empty_neo4j(self.neo4j)
         self.empty_redis()
         found = httpx.get(f"{self.qdrant_url}/collections").json()["result"]["collections"]
         for one in found:
             httpx.delete(f"{self.qdrant_url}/collections/{one['name']}").raise_for_status()
 
     def empty_redis(self) -> None:
-        with closing(redis.Redis.from_url(self.redis.url)) as server:
-            server.flushall()
+        empty_redis(self.redis.url)
 
     def stored(self, text: str) -> bool:
         with suppress(Neo4jError, DriverError):

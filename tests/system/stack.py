@@ -14,7 +14,7 @@ from typing import Any
 
 import httpx
 
-from tests.servers import Server, free_port
+from tests.servers import Server, empty_neo4j, empty_redis, free_port
 
 ROOT = Path(__file__).parent.parent.parent
 PATIENCE = 120.0  # seconds for a start or for a document on a busy machine
@@ -128,7 +128,9 @@ def distributed(
     settings: Mapping[str, str] | None = None,
     workers: int = 2,
 ) -> Iterator[Service]:
-    """`uvicorn` and arq workers as processes of their own, on real servers."""
+    """`uvicorn` and arq workers as processes of their own, on real servers, which are emptied."""
+    empty_neo4j(neo4j)
+    empty_redis(redis_url)
     port = free_port()
     env = _environment({
         "HELIOGRAPH_GRAPH_URL": neo4j.url, "HELIOGRAPH_GRAPH_USER": neo4j.user,
