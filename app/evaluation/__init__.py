@@ -1,0 +1,1 @@
+"""Measuring retrieval and answers on documents and questions, whatever server holds them."""
