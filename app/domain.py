@@ -78,6 +78,8 @@ class Mode(StrEnum):
     HYBRID = "hybrid"
     MIX = "mix"
     PPR = "ppr"
+    HYDE = "hyde"
+    RQ = "rq"
     BYPASS = "bypass"
 
 
@@ -578,6 +580,34 @@ class Keywords:
 
 
 @dataclass(frozen=True, slots=True)
+class Passages:
+    """Texts written as if documents held them, to search with."""
+
+    texts: tuple[str, ...] = ()
+    usage: Usage = Usage()
+
+
+class Rewriting(StrEnum):
+    """What a question needs before it is searched for (RQ-RAG)."""
+
+    NONE = "none"
+    REWRITE = "rewrite"
+    DECOMPOSE = "decompose"
+    DISAMBIGUATE = "disambiguate"
+
+
+@dataclass(frozen=True, slots=True)
+class Queries:
+    """What to search for beside the question itself. A text may name the answer to an earlier one
+    as `#n`, from 1, where that was asked for."""
+
+    kind: Rewriting = Rewriting.NONE
+    texts: tuple[str, ...] = ()
+    usage: Usage = Usage()
+    readable: bool = True  # False: the reply said nothing of the kind
+
+
+@dataclass(frozen=True, slots=True)
 class Turn:
     role: str  # user | assistant
     content: str
@@ -612,6 +642,9 @@ class Question:
     high_level: bool = True
     source_text: bool = True
     mix_style: str = "walk"  # walk | lightrag
+    hyde_passages: int = 3  # that a model writes for mode hyde
+    rq_base: Mode = Mode.MIX  # retrieves each query of mode rq
+    rq_sequential: bool = False  # a query of mode rq may need what an earlier one finds
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,12 @@ class Unparsable(Invalid):
     status, code, title = 415, "unparsable", "Document cannot be parsed"
 
 
+class NoModel(Invalid):
+    """What was asked for takes a language model, and none is configured."""
+
+    status, code, title = 422, "no_model", "Language model required"
+
+
 class Unauthenticated(AppError):
     """No key, or an unknown one."""
 

@@ -37,10 +37,12 @@ from app.domain import (
     Mention,
     Opened,
     Options,
+    Passages,
     Placement,
     Point,
     Profile,
     Prompt,
+    Queries,
     Question,
     Readings,
     Ref,
@@ -727,6 +729,23 @@ class Keyworder(Protocol):
     async def keywords(self, question: Question) -> Keywords: ...
 
 
+class Rewriter(Protocol):
+    """Turns a question into what is easier to search for. A reply that cannot be used gives
+    nothing; the question itself then retrieves."""
+
+    async def passages(self, question: Question, *, count: int) -> Passages:
+        """At most so many texts as a document that answers might hold."""
+        ...
+
+    async def queries(self, question: Question, *, sequential: bool) -> Queries:
+        """At most a handful. `sequential`: they may name the answers of earlier ones."""
+        ...
+
+    async def short_answer(self, query: str, texts: Sequence[str]) -> Completion:
+        """A few words from the texts; "" where they do not tell."""
+        ...
+
+
 class Answerer(Protocol):
     @property
     def model(self) -> str | None:
@@ -806,6 +825,7 @@ class Models:
     reranker: Reranker | None
     tokenizer: Tokenizer
     judge: Judge | None = None
+    rewriter: Rewriter | None = None  # only a language model can play it
     joint: Joint = field(default_factory=Joint)  # calls under way in this process
 
 

@@ -192,6 +192,7 @@ class Settings(BaseSettings):
         "", description="Model that is asked which doubtful names are one thing; empty: none is."
     )
     keyword_model: str = Field("", description="Model that finds a question's keywords.")
+    rewrite_model: str = Field("", description="Model that rewrites questions (modes hyde and rq).")
     answer_model: str = Field("", description="Model that answers.")
     llm_format: Literal["auto", "schema", "json", "text"] = Field(
         "auto", description="How to ask for structure: schema, json, text; auto finds out."
@@ -334,6 +335,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         "extract_model",
         "profile_model",
         "keyword_model",
+        "rewrite_model",
         "judge_model",
         "answer_model",
     )

@@ -6,12 +6,14 @@ import json
 import math
 import re
 import zlib
+from collections.abc import Callable, Mapping
 from itertools import pairwise
 
 TEXT_MARK = "---Input Text---"
 TITLES = {
     "# Extract": "extract", "# Summarise": "summary", "# Find the search keywords": "keywords",
-    "# Answer": "answer", "# Decide which names": "judge",
+    "# Answer": "answer", "# Decide which names": "judge", "# Write passages": "hyde",
+    "# Turn a question": "decompose", "# Find a short answer": "bridge",
 }  # fmt: skip
 NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |the |de )?[A-Z][\w'’-]*)*")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -47,25 +49,25 @@ def input_text(messages: list[dict[str, str]]) -> str:
 def content_of(kind: str, messages: list[dict[str, str]]) -> str:
     user = messages[-1]["content"]
     if kind == "extract":
-        return json.dumps(extraction(input_text(messages)), ensure_ascii=False)
-    if kind == "glean":
-        return '{"entities": [], "relationships": []}'
-    if kind == "keywords":
-        return keywords(user.rpartition("Query:")[2].strip())
-    if kind == "judge":
-        return json.dumps({"verdicts": verdicts(user)})
-    if kind == "summary":
-        name = re.search(r"^Name: (.+)$", user, re.MULTILINE)
-        facts = [line[2:] for line in _last_fence(user).splitlines() if line.startswith("- ")]
-        return f"{name[1] if name else 'It'}: {len(facts)} facts. {' '.join(facts)[:300]}"
-    if kind == "community_report":
-        return '{"title": "A community", "summary": "Some things.", "rating": 5, "findings": []}'
+        return _json(extraction(input_text(messages)))
+    write = ANSWERS.get(kind)
+    return write(user) if write else UNKNOWING
+
+
+def summary(user: str) -> str:
+    name = re.search(r"^Name: (.+)$", user, re.MULTILINE)
+    facts = [line[2:] for line in _last_fence(user).splitlines() if line.startswith("- ")]
+    return f"{name[1] if name else 'It'}: {len(facts)} facts. {' '.join(facts)[:300]}"
+
+
+def answer(user: str) -> str:
+    """The first sentence of the first source."""
     source = re.search(
         r"^### Source \[(\d+)\]\n(`{3,})\w*\n[^\n]*\n\n(.*?)\n\2$", user, re.S | re.M
     )
-    if kind == "answer" and source:
-        return f"The documents say: {SENTENCE.split(source[3].strip())[0]} [{source[1]}]"
-    return "This is the answer of a model that knows nothing."
+    if not source:
+        return UNKNOWING
+    return f"The documents say: {SENTENCE.split(source[3].strip())[0]} [{source[1]}]"
 
 
 def extraction(text: str) -> dict[str, list[dict[str, object]]]:
@@ -108,6 +110,32 @@ def keywords(question: str) -> str:
     return json.dumps({"high_level_keywords": themes, "low_level_keywords": names(question)[:6]})
 
 
+def passages(user: str) -> list[str]:
+    """So many statements of what the question asks for."""
+    count = re.search(r"^Number of passages: (\d+)$", user, re.MULTILINE)
+    statement = re.sub(
+        r"^(?:who|what|which|where|when|how|why)\b", "", _last_fence(user), flags=re.I
+    )
+    stated = f"{statement.strip(' ?')} is told here."
+    return [f"{stated} Part {number}." for number in range(1, int(count[1]) + 1 if count else 2)]
+
+
+def queries(question: str) -> dict[str, object]:
+    """One query for each name; a question with one name is put well."""
+    named = list(dict.fromkeys(names(question)))
+    asked = " ".join(re.findall(r"\b[a-z]{4,}\b", question))
+    if len(named) < 2:
+        return {"kind": "none", "queries": []}
+    return {"kind": "decompose", "queries": [f"{name} {asked}" for name in named[:4]]}
+
+
+def short_answer(user: str) -> str:
+    """The first name of the passages that the question does not have."""
+    *shown, question = [text for _, text in FENCED.findall(user)]
+    known = set(names(question))
+    return next((name for text in shown for name in names(text) if name not in known), "")
+
+
 def verdicts(user: str) -> list[dict[str, object]]:
     """Names with the same first word are one thing."""
     names = re.findall(r"^Pair (\d+)\n`+text\nA\. (\w+).*\nB\. (\w+)", user, re.MULTILINE)
@@ -136,3 +164,23 @@ def tokens(text: str) -> int:
 def _last_fence(text: str) -> str:
     found = FENCED.findall(text)
     return found[-1][1] if found else text
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False)
+
+
+UNKNOWING = "This is the answer of a model that knows nothing."
+ANSWERS: Mapping[str, Callable[[str], str]] = {
+    "glean": lambda user: '{"entities": [], "relationships": []}',
+    "keywords": lambda user: keywords(user.rpartition("Query:")[2].strip()),
+    "hyde": lambda user: _json({"passages": passages(user)}),
+    "decompose": lambda user: _json(queries(_last_fence(user))),
+    "bridge": lambda user: _json({"answer": short_answer(user)}),
+    "judge": lambda user: _json({"verdicts": verdicts(user)}),
+    "summary": summary,
+    "answer": answer,
+    "community_report": lambda user: (
+        '{"title": "A community", "summary": "Some things.", "rating": 5, "findings": []}'
+    ),
+}

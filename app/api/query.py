@@ -71,7 +71,11 @@ class QuestionBody(Body):
     query: Annotated[
         str, StringConstraints(strip_whitespace=True, min_length=1, max_length=MAX_QUERY)
     ] = Field(description="The question.", examples=["What was Scrooge's partner called?"])
-    mode: Mode = Field(Mode.MIX, description="How to retrieve.")
+    mode: Mode = Field(
+        Mode.MIX,
+        description="How to retrieve. `hyde`, `rq` and `bypass` take a language model: without one "
+        "the answer is 422 with the code `no_model`.",
+    )
     top_k: int = Field(
         _DEFAULT.top_k, ge=1, le=200, description="Entities and relations to retrieve."
     )
@@ -102,9 +106,37 @@ class QuestionBody(Body):
     mix_style: Literal["walk", "lightrag"] = Field(
         "walk", description="Mode mix: the default walk, or hybrid plus naive as LightRAG has it."
     )
-    low_level: bool = Field(True, description="Use low-level keywords and entities.")
-    high_level: bool = Field(True, description="Use high-level keywords and relations.")
-    source_text: bool = Field(True, description="Put chunks into the context.")
+    hyde_passages: int = Field(
+        _DEFAULT.hyde_passages, ge=1, le=8,
+        description="Mode hyde: passages that the model writes, in one call; their vectors and "
+        "that of the question are averaged.",
+    )  # fmt: skip
+    rq_base: Literal["naive", "local", "global", "hybrid", "mix", "ppr"] = Field(
+        "mix",
+        description="Mode rq: how the question and each query made of it are retrieved, without "
+        "a call for keywords unless `keyword_source` is `model`.",
+    )
+    rq_sequential: bool = Field(
+        False,
+        description="Mode rq: a query may need the answer to an earlier one, which a model then "
+        "looks for in what that one found: at most three calls more.",
+    )
+    low_level: bool = Field(
+        True,
+        description="Find things: false leaves out what low-level keywords and the question's "
+        "names find (LightRAG's ablation -Low). No effect in modes without levels; 400 "
+        "`nothing_to_retrieve` where nothing is left.",
+    )
+    high_level: bool = Field(
+        True,
+        description="Find themes: false leaves out what high-level keywords and the question find "
+        "among relations (-High). As `low_level` otherwise.",
+    )
+    source_text: bool = Field(
+        True,
+        description="Put chunks into the context: false leaves entities and relations (-Origin), "
+        "and answers without citations.",
+    )
     only_context: bool = Field(False, description="Stop before the answer and return the context.")
     explain: bool = Field(False, description="Tell how the context and answer came about.")
     stream: bool = Field(False, description="Answer as server-sent events.")
@@ -133,6 +165,9 @@ class QuestionBody(Body):
             high_level=self.high_level,
             source_text=self.source_text,
             mix_style=self.mix_style,
+            hyde_passages=self.hyde_passages,
+            rq_base=Mode(self.rq_base),
+            rq_sequential=self.rq_sequential,
         )
 
 

@@ -16,6 +16,7 @@ from app.errors import Misconfigured
 HERE = Path(__file__).parent
 NAMES = (
     "extract", "glean", "repair", "summarise", "keywords", "judge", "answer", "bypass",
+    "hyde", "decompose", "bridge",
 )  # fmt: skip
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = re.compile(r"^<!-- user -->\n", re.MULTILINE)

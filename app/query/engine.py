@@ -9,9 +9,9 @@ from dataclasses import asdict, dataclass, replace
 from typing import Literal, NamedTuple
 
 from app.domain import Citation, Context, Mode, Prompt, Question, Usage
-from app.errors import AppError, BadModelOutput, Invalid
+from app.errors import AppError, BadModelOutput, Invalid, NoModel
 from app.ports import Models, Workspace
-from app.query import absence, citations, context, dual, walk
+from app.query import absence, citations, context, dual, rewriting, walk
 from app.query.found import Clock, Found
 from app.query.keywords import standing_alone
 from app.query.relevance import is_relevant
@@ -27,6 +27,17 @@ MODES: Mapping[Mode, Retriever] = {
     Mode.HYBRID: dual.hybrid,
     Mode.MIX: walk.mix,
     Mode.PPR: walk.ppr,
+    Mode.HYDE: rewriting.hyde,
+    Mode.RQ: rewriting.rq,
+}
+
+# Switches of which a mode needs one at least. Direct search is left to `mix` and `ppr` without any.
+ONLY_LEVELS: Mapping[Mode, tuple[str, ...]] = {
+    Mode.NAIVE: ("source_text",),
+    Mode.HYDE: ("source_text",),
+    Mode.LOCAL: ("low_level",),
+    Mode.GLOBAL: ("high_level",),
+    Mode.HYBRID: ("low_level", "high_level"),
 }
 
 NOTHING_FOUND = "nothing_found"
@@ -77,7 +88,7 @@ async def answer(
     workspace: Workspace, models: Models, question: Question, *,
     only_context: bool = False, explain: bool = False,
 ) -> Answered:  # fmt: skip
-    """Raises `Invalid` (code `no_model`) for bypass without a language model."""
+    """Raises `NoModel` for modes that take a language model where there is none."""
     run = _Run(workspace, models, question, only_context=only_context, explain=explain)
     async for _ in run.events():
         pass
@@ -162,9 +173,9 @@ class _Run:
     async def _bypass(self) -> AsyncGenerator[Event, None]:
         model = self._models.answerer.model
         if model is None:
-            raise Invalid(
-                "Mode bypass asks a language model without retrieval, and none is configured.",
-                code="no_model",
+            raise NoModel(
+                "Mode bypass asks a language model without retrieval, and none is configured. Set "
+                "HELIOGRAPH_LLM_URL, or choose another mode."
             )
         prompt = Prompt(_instruction(self._question), self._question.text, self._question.history)
         with self._clock.stage("answer"):
@@ -209,11 +220,24 @@ def _instruction(question: Question) -> str:
     return " ".join(wish for wish in wishes if wish)
 
 
+def _check_levels(question: Question) -> None:
+    """Ablations that leave a mode nothing to retrieve with are a mistake of the caller."""
+    mode = question.rq_base if question.mode is Mode.RQ else question.mode
+    without = [name for name in ONLY_LEVELS.get(mode, ()) if not getattr(question, name)]
+    if without and len(without) == len(ONLY_LEVELS[mode]):
+        raise Invalid(
+            f"Mode {mode} has nothing left to retrieve with when {' and '.join(without)} "
+            f"{'is' if len(without) == 1 else 'are'} false. Choose another mode, or leave it on.",
+            code="nothing_to_retrieve",
+        )
+
+
 async def _retrieve(
     workspace: Workspace, models: Models, question: Question, clock: Clock
 ) -> Retrieved:
     if question.mode is Mode.BYPASS:
         raise Invalid("Mode bypass retrieves nothing.", code="no_context")
+    _check_levels(question)
     asked = replace(question, text=standing_alone(question))
     retriever = MODES[question.mode]
     if question.mode is Mode.MIX and question.mix_style == "lightrag":

@@ -18,6 +18,7 @@ from app.domain import (
     Keywords,
     Kind,
     Question,
+    Sparse,
     Vector,
     relation_ends,
 )
@@ -44,6 +45,7 @@ WALK_FLOOR = 0.25
 TIE_BREAK = 1e-6
 PER_RELATION = 16
 SHOWN = 10
+NOTHING_MEANT: tuple[Vector, Sparse] = ((), direct.NO_TERMS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,9 +89,11 @@ async def _walked(
         kappa = trust(start)
     weight = 1.0 if trusted else kappa
     entities, passages = restart(start, weight)
+    # Without the high level, statements that resemble the question steer nothing.
+    meant = (start.dense, query_sparse(question.text)) if question.high_level else NOTHING_MEANT
     around = Around(
         start.direct, [link.entity.key for link in start.links], _fact_entities(start.facts),
-        start.known, start.dense, query_sparse(question.text), scope.documents, start.passages,
+        start.known, *meant, scope.documents, start.passages,
     )  # fmt: skip
     with clock.stage("subgraph"):
         near = await read_vicinity(workspace, around)

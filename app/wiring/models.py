@@ -55,16 +55,18 @@ async def _by_model(
     servers: _Servers, settings: Settings, embedder: Embedder, reranker: Reranker | None,
     tokenizer: Tokenizer,
 ) -> Models:  # fmt: skip
-    from app.llm.cache import CachedKeyworder, RedisReplies
+    from app.llm.cache import CachedKeyworder, CachedRewriter, RedisReplies
     from app.llm.chat import ChatModel, Price
     from app.llm.extraction import LlmExtractor
     from app.llm.judge import LlmJudge
+    from app.llm.rewriter import LlmRewriter
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
 
     client = await servers.client("llm")
     prompts = Prompts(Path(settings.prompts_dir) if settings.prompts_dir else None)
     options = settings.options
+    replies = RedisReplies(await servers.redis())
 
     def chat(model: str, *, urgent: bool = False) -> ChatModel:
         return ChatModel(
@@ -78,11 +80,14 @@ async def _by_model(
         LlmProfiler(chat(settings.profile_model), prompts, language=options.language),
         CachedKeyworder(
             LlmKeyworder(chat(settings.keyword_model, urgent=True), prompts),
-            RedisReplies(await servers.redis()),
+            replies,
         ),
         LlmAnswerer(chat(settings.answer_model, urgent=True), prompts),
         embedder, reranker, tokenizer,
         LlmJudge(chat(settings.judge_model), prompts) if settings.judge_model else None,
+        CachedRewriter(
+            LlmRewriter(chat(settings.rewrite_model, urgent=True), prompts), replies
+        ),
     )  # fmt: skip
 
 

@@ -12,9 +12,14 @@ import pytest
 from app.api.query import QuestionBody
 from app.domain import Budget, Completion, Context, Keywords, Mode, Prompt, Question, Turn, Usage
 from app.errors import Overloaded, Unavailable
+from app.llm.chat import ChatModel, Price
+from app.llm.http import Endpoint, ModelClient, open_http
+from app.llm.rewriter import LlmRewriter
 from app.ports import Services
+from app.prompts import Prompts
 from tests.api.conftest import Site, assert_problem, embedded
 from tests.api.test_events import parse
+from tests.model_server import running
 
 AMBER = (
     "Amber is a fossil resin. Amber is found at the Baltic Sea. "
@@ -67,8 +72,12 @@ class Writer:
 
 
 def written_by(site: Site, writer: Writer) -> None:
+    changed(site, answerer=writer)
+
+
+def changed(site: Site, **roles: Any) -> None:
     deployed = site.app.state.deployment
-    models = replace(deployed.services.models, answerer=writer)
+    models = replace(deployed.services.models, **roles)
     site.app.state.deployment = replace(
         deployed, services=replace(deployed.services, models=models)
     )
@@ -206,10 +215,52 @@ async def test_a_fault_without_a_stream_is_a_problem(asked: Site) -> None:
 
 async def test_bypass_needs_a_model_and_asks_it_alone(asked: Site) -> None:
     reply = await asked.client.post("/query", json={"query": ASKED, "mode": "bypass"})
-    assert_problem(reply, 400, "no_model")
+    assert_problem(reply, 422, "no_model", "HELIOGRAPH_LLM_URL")
     written_by(asked, Writer("I do not know."))
     answer = await ask(asked, query=ASKED, mode="bypass")
     assert (answer["answer"], answer["citations"]) == ("I do not know.", [])
+
+
+@pytest.mark.parametrize("mode", ["hyde", "rq"])
+async def test_modes_that_have_a_model_rewrite_the_question_need_one(
+    asked: Site, mode: str
+) -> None:
+    reply = await asked.client.post("/query", json={"query": ASKED, "mode": mode})
+    assert_problem(reply, 422, "no_model", f"Mode {mode}")
+    reply = await asked.client.post("/query/context", json={"query": ASKED, "mode": mode})
+    assert_problem(reply, 422, "no_model")
+    reply = await asked.client.post("/query", json={"query": ASKED, "mode": mode, "stream": True})
+    assert [name for name, _, _ in parse(reply.text)] == ["error"]
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        {"mode": "hyde"}, {"mode": "hyde", "hyde_passages": 1}, {"mode": "rq"},
+        {"mode": "rq", "rq_base": "hybrid"}, {"mode": "rq", "rq_sequential": True},
+    ],
+)  # fmt: skip
+async def test_a_model_rewrites_the_question_and_is_charged(
+    asked: Site, body: dict[str, Any]
+) -> None:
+    async with running() as server, open_http() as http:
+        endpoint = Endpoint(f"openai+http://{server.host}/v1")
+        tokenizer = asked.services.models.tokenizer
+        chat = ChatModel(ModelClient(http, endpoint), "scripted", tokenizer, price=Price(1.0, 1.0))
+        written_by(asked, Writer("Johanna Weber did [1]."))
+        changed(asked, rewriter=LlmRewriter(chat, Prompts()))
+        answer = await ask(asked, query=f"{ASKED} Or was it Otto Braun?", explain=True, **body)
+    kind = "hyde" if body["mode"] == "hyde" else "decompose"
+    assert server.calls(kind) == 1
+    assert answer["mode"] == answer["explain"]["mode"] == body["mode"]
+    assert answer["citations"]
+    assert answer["usage"]["llm_calls"] == 2
+    assert answer["usage"]["cost"] > 0.5
+    if body["mode"] == "hyde":
+        assert len(answer["explain"]["passages"]) == body.get("hyde_passages", 3)
+    else:
+        assert answer["explain"]["rewriting"]["base"] == body.get("rq_base", "mix")
+        assert len(answer["explain"]["rewriting"]["queries"]) > 1
 
 
 async def test_no_question_or_answer_is_logged(
@@ -236,12 +287,13 @@ def test_a_body_becomes_the_question_it_says() -> None:
             ],
             "response_type": "List", "language": "German", "mix_style": "lightrag",
             "low_level": False, "high_level": False, "source_text": False,
+            "hyde_passages": 5, "rq_base": "naive", "rq_sequential": True,
         }
     )  # fmt: skip
     assert body.question("lab", ("d",)) == Question(
         "why?", "lab", Mode.LOCAL, 7, 3, Budget(1, 2, 3), ("d",),
         (Turn("user", "hello"), Turn("assistant", "yes")), Keywords(("a",), ("b",)), "query",
-        "List", "German", False, False, False, "lightrag",
+        "List", "German", False, False, False, "lightrag", 5, Mode.NAIVE, True,
     )  # fmt: skip
 
 

@@ -21,10 +21,13 @@ from app.domain import (
     Job,
     Keywords,
     Options,
+    Passages,
     Plan,
     Prompt,
+    Queries,
     Question,
     Revision,
+    Rewriting,
     Step,
     Usage,
     Vector,
@@ -49,6 +52,7 @@ from tests import make
 from workers.stages import index, profile
 
 DIMENSION = 64
+REWRITTEN = Usage(1, 10, 5)  # what each call of the scripted rewriter costs
 
 
 class HashedWords:
@@ -114,6 +118,37 @@ class ScriptedAnswerer:
         return Completion("Plain answer [1].", Usage(1, 10, 5))
 
 
+@dataclass
+class ScriptedRewriter:
+    """Gives what it was made with, and keeps what it was asked."""
+
+    texts: Sequence[str] = ()
+    kind: Rewriting = Rewriting.DECOMPOSE
+    answers: Sequence[str] = ()
+    asked: list[tuple[str, str]] = field(default_factory=list)
+    shown: list[Sequence[str]] = field(default_factory=list)
+    fault: Exception | None = None
+
+    async def passages(self, question: Question, *, count: int) -> Passages:
+        self._note("passages", question.text)
+        return Passages(tuple(self.texts[:count]), REWRITTEN)
+
+    async def queries(self, question: Question, *, sequential: bool) -> Queries:
+        self._note("queries", question.text)
+        return Queries(self.kind if self.texts else Rewriting.NONE, tuple(self.texts), REWRITTEN)
+
+    async def short_answer(self, query: str, texts: Sequence[str]) -> Completion:
+        self._note("answer", query)
+        self.shown.append(texts)
+        answers = sum(what == "answer" for what, _ in self.asked)
+        return Completion(self.answers[answers - 1], REWRITTEN)
+
+    def _note(self, what: str, text: str) -> None:
+        self.asked.append((what, text))
+        if self.fault:
+            raise self.fault
+
+
 class JoiningProfiler:
     by_model = False
 
@@ -153,7 +188,7 @@ class Library:
         unused: Any = None
         self.models = Models(
             unused, JoiningProfiler(), self.keyworder, self.answerer, self.embedder, None,
-            TiktokenTokenizer(),
+            TiktokenTokenizer(), rewriter=ScriptedRewriter(),
         )  # fmt: skip
         self.chunks: dict[str, str] = dict(chunks or {})
 
