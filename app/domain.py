@@ -80,6 +80,8 @@ class Mode(StrEnum):
     PPR = "ppr"
     HYDE = "hyde"
     RQ = "rq"
+    SUBGRAPH = "subgraph"
+    ASR = "asr"
     BYPASS = "bypass"
 
 
@@ -623,6 +625,20 @@ class Budget:
 
 
 @dataclass(frozen=True, slots=True)
+class Anchoring:
+    """How modes `asr` and `subgraph` gather and score relations. `budget` counts relations of the
+    pool, `deadline_ms` bounds the graph reads that fill it."""
+
+    anchors: int = 16
+    hops_topic: int = 2
+    hops_anchor: int = 1
+    budget: int = 1000
+    scorer: str = "auto"  # auto | prior | weights | cosine
+    ablate: tuple[str, ...] = ()  # of anchors, gate, gnn, path, topic
+    deadline_ms: int = 400
+
+
+@dataclass(frozen=True, slots=True)
 class Question:
     """`workspace`: whose question it is, so that what is remembered of it stays there."""
 
@@ -645,6 +661,7 @@ class Question:
     hyde_passages: int = 3  # that a model writes for mode hyde
     rq_base: Mode = Mode.MIX  # retrieves each query of mode rq
     rq_sequential: bool = False  # a query of mode rq may need what an earlier one finds
+    anchoring: Anchoring = Anchoring()
 
 
 @dataclass(frozen=True, slots=True)

@@ -213,6 +213,14 @@ class GraphReader(Protocol):
         """Relations with an end among these entities, heaviest first for each entity."""
         ...
 
+    async def heaviest(
+        self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
+    ) -> dict[str, list[str]]:
+        """Entity key -> keys of its relations, in that order, without reading the relations:
+        cheap for hundreds of entities, and a hub is not read beyond `per_entity`. Entities without
+        any are left out."""
+        ...
+
     async def relation_chunks(
         self, keys: Sequence[str], *, per_relation: int, documents: Sequence[str] | None = None
     ) -> dict[str, list[str]]:

@@ -345,6 +345,8 @@ def search_params(value: Json) -> qe.SearchParams:
     match {key: one for key, one in value.items() if one is not None}:
         case {"idf": {"corpus": dict(corpus)}, **rest} if not rest:
             return qe.SearchParams(idf=qe.IdfParams(corpus=to_filter(corpus)))
+        case {"exact": bool(exact), **rest} if not rest:
+            return qe.SearchParams(exact=exact)
         case empty if not empty:
             return qe.SearchParams()
         case other:

@@ -15,7 +15,7 @@ from app.api.events import CONTENT, Event, EventStream
 from app.api.fields import Body, FilterBody, Words
 from app.api.problems import responses
 from app.api.schemas import UsageBody
-from app.domain import Budget, Citation, Context, Keywords, Mode, Question, Turn
+from app.domain import Anchoring, Budget, Citation, Context, Keywords, Mode, Question, Turn
 from app.errors import AppError, Invalid
 from app.ports import Workspace
 from app.query.engine import Answered
@@ -32,6 +32,7 @@ QueryText = Annotated[
 ]
 _DEFAULT = Question("")
 _BUDGET = Budget()
+_ANCHORING = Anchoring()
 
 
 class TurnBody(Body):
@@ -63,6 +64,38 @@ class BudgetBody(Body):
     total: int = Field(
         _BUDGET.total, ge=1, le=500_000, description="For all; chunks take what the others leave."
     )
+
+
+class AnchoringBody(Body):
+    """Modes asr and subgraph: which relations are gathered, and what scores them."""
+
+    anchors: int = Field(
+        _ANCHORING.anchors, ge=0, le=64,
+        description="Relations most like the question that are further places to start from.",
+    )  # fmt: skip
+    hops_topic: int = Field(
+        _ANCHORING.hops_topic, ge=0, le=3,
+        description="How many relations away from the entities of the question to look.",
+    )  # fmt: skip
+    hops_anchor: int = Field(
+        _ANCHORING.hops_anchor, ge=0, le=2, description="The same, from the ends of anchors."
+    )
+    budget: int = Field(_ANCHORING.budget, ge=1, le=3000, description="Relations that are scored.")
+    scorer: Literal["auto", "prior", "weights", "cosine"] = Field(
+        "auto",
+        description="What scores them: `weights` a trained network, `prior` a fixed formula, "
+        "`cosine` likeness alone; `auto` takes weights where there are usable ones, else the "
+        "prior. The explanation says what was used.",
+    )
+    deadline_ms: int = Field(
+        _ANCHORING.deadline_ms, ge=1, le=10_000,
+        description="Time for reading the graph; what has not arrived by then is left out.",
+    )  # fmt: skip
+    ablate: list[Literal["anchors", "gate", "gnn", "path", "topic"]] = Field(
+        default_factory=list, max_length=5,
+        description="Parts of the method to leave out, for measurements: only with `only_context` "
+        "or `explain`.",
+    )  # fmt: skip
 
 
 class QuestionBody(Body):
@@ -105,6 +138,9 @@ class QuestionBody(Body):
     )  # fmt: skip
     mix_style: Literal["walk", "lightrag"] = Field(
         "walk", description="Mode mix: the default walk, or hybrid plus naive as LightRAG has it."
+    )
+    asr: AnchoringBody = Field(
+        default_factory=AnchoringBody, description="Options of modes asr and subgraph."
     )
     hyde_passages: int = Field(
         _DEFAULT.hyde_passages, ge=1, le=8,
@@ -168,6 +204,15 @@ class QuestionBody(Body):
             hyde_passages=self.hyde_passages,
             rq_base=Mode(self.rq_base),
             rq_sequential=self.rq_sequential,
+            anchoring=Anchoring(
+                anchors=self.asr.anchors,
+                hops_topic=self.asr.hops_topic,
+                hops_anchor=self.asr.hops_anchor,
+                budget=self.asr.budget,
+                scorer=self.asr.scorer,
+                ablate=tuple(dict.fromkeys(self.asr.ablate)),
+                deadline_ms=self.asr.deadline_ms,
+            ),
         )
 
 
@@ -335,6 +380,11 @@ async def context(body: QuestionBody, workspace: Readable, deployed: Deployed) -
 
 
 async def _question(body: QuestionBody, workspace: Workspace) -> Question:
+    if body.asr.ablate and not (body.only_context or body.explain):
+        raise Invalid(
+            "asr.ablate is for measurements: set only_context or explain as well.",
+            code="ablation",
+        )
     if not body.filters:
         return body.question(workspace.name, None)
     found = await workspace.documents.matching(body.filters, limit=MAX_MATCHES + 1)

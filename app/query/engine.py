@@ -12,6 +12,7 @@ from app.domain import Citation, Context, Mode, Prompt, Question, Usage
 from app.errors import AppError, BadModelOutput, Invalid, NoModel
 from app.ports import Models, Workspace
 from app.query import absence, citations, context, dual, rewriting, walk
+from app.query.anchored import mode as anchored
 from app.query.found import Clock, Found
 from app.query.keywords import standing_alone
 from app.query.relevance import is_relevant
@@ -29,6 +30,8 @@ MODES: Mapping[Mode, Retriever] = {
     Mode.PPR: walk.ppr,
     Mode.HYDE: rewriting.hyde,
     Mode.RQ: rewriting.rq,
+    Mode.SUBGRAPH: anchored.subgraph,
+    Mode.ASR: anchored.asr,
 }
 
 # Switches of which a mode needs one at least. Direct search is left to `mix` and `ppr` without any.

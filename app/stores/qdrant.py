@@ -321,6 +321,8 @@ class QdrantVectors:
         params = None
         if query.dense is not None:
             nearest, using = list(query.dense), vectors.DENSE
+            if query.within is not None:  # callers want the scores of all, not the nearest some
+                params = models.SearchParams(exact=True)
         else:
             assert query.sparse is not None
             indices, values = list(query.sparse.indices), list(query.sparse.values)

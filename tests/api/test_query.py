@@ -90,7 +90,9 @@ async def ask(site: Site, **body: Any) -> dict[str, Any]:
     return answer
 
 
-@pytest.mark.parametrize("mode", ["naive", "local", "global", "hybrid", "mix", "ppr"])
+@pytest.mark.parametrize(
+    "mode", ["naive", "local", "global", "hybrid", "mix", "ppr", "subgraph", "asr"]
+)
 async def test_every_mode_answers_with_citations_that_resolve(asked: Site, mode: str) -> None:
     answer = await ask(asked, query=ASKED, mode=mode)
     assert answer["mode"] == mode
@@ -104,6 +106,35 @@ async def test_every_mode_answers_with_citations_that_resolve(asked: Site, mode:
         assert text[citation["start"] : citation["end"]] == citation["quote"]
         assert citation["document_name"] == f"{citation['document_id']}.txt"
     assert answer["timings_ms"]["total"] > 0
+
+
+async def test_asr_tells_what_it_gathered_and_how_it_scored(asked: Site) -> None:
+    options = {"anchors": 4, "budget": 50, "hops_topic": 1, "scorer": "prior"}
+    answer = await ask(asked, query=ASKED, mode="asr", asr=options, explain=True)
+    explain = answer["explain"]
+    assert explain["scorer"] == "prior"
+    assert 0 < explain["pool"]["relations"] <= 50
+    assert len(explain["anchors"]) <= 4
+    assert explain["relations"][0]["parts"].keys() >= {"likeness", "prox", "chain", "pull"}
+
+
+async def test_parts_of_asr_are_left_out_for_measurements_only(asked: Site) -> None:
+    body = {"query": ASKED, "mode": "asr", "asr": {"ablate": ["anchors"]}}
+    reply = await asked.client.post("/query", json=body)
+    assert (reply.status_code, reply.json()["code"]) == (400, "ablation")
+    whole = await ask(asked, **body, only_context=True, explain=True)
+    assert whole["explain"]["anchors"] == []
+    reply = await asked.client.post("/query/context", json=body)
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"anchors": 65}, {"budget": 3001}, {"hops_topic": 4}, {"scorer": "best"}, {"ablate": ["all"]}],
+)
+async def test_options_of_asr_have_limits(asked: Site, options: dict[str, Any]) -> None:
+    reply = await asked.client.post("/query", json={"query": ASKED, "mode": "asr", "asr": options})
+    assert reply.status_code == 422
 
 
 async def test_without_a_language_model_the_answer_says_so(asked: Site) -> None:

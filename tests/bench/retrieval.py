@@ -69,7 +69,7 @@ TARGETS = {
     "popqa": "r@5 85.3 all@8 74",
     "lihua-world": "r@5 87.5 all@8 90",
 }
-MODES = ("dense", "bm25", "naive", "local", "global", "hybrid", "mix", "ppr")
+MODES = ("dense", "bm25", "naive", "local", "global", "hybrid", "mix", "ppr", "subgraph", "asr")
 
 Amend = Callable[[Extraction, str, str], Extraction]
 

@@ -193,6 +193,28 @@ async def test_relations_of_entities_come_heaviest_first_and_bounded(library: Li
     assert await library.graph.relations_of(["nobody"], per_entity=3) == []
 
 
+async def test_keys_of_relations_come_in_the_same_order_without_the_relations(
+    library: Library,
+) -> None:
+    await library.ingest("d", {"c1": make.extraction(
+        make.relation("hub", "a1", strength=1), make.relation("z1", "hub", strength=9),
+        make.relation("hub", "m1", strength=5), make.relation("hub", "b1", strength=5),
+        make.relation("a1", "b1", strength=2),
+    )})  # fmt: skip
+    await library.ingest("e", {"c2": chain("hub", "q1"), "c3": make.extraction(about=["lone"])})
+    graph = library.graph
+    found = await graph.heaviest(["hub", "nobody", "lone", "b1", "hub"], per_entity=3)
+    assert found == {
+        "hub": [relation_key("hub", end) for end in ("z1", "b1", "m1")],
+        "b1": [relation_key("hub", "b1"), relation_key("a1", "b1")],
+    }
+    assert await graph.heaviest(["hub"], per_entity=3, documents=["e"]) == {
+        "hub": [relation_key("hub", "q1")]
+    }
+    assert await graph.heaviest(["hub"], per_entity=3, documents=[]) == {}
+    assert await graph.heaviest([], per_entity=3) == {}
+
+
 async def test_filters_hold_for_relations_and_their_chunks(library: Library) -> None:
     await library.ingest("d", {"c1": chain("hub", "a1", strength=9)})
     await library.ingest("e", {"c2": chain("hub", "b1"), "c0": chain("hub", "a1")})
@@ -307,6 +329,7 @@ async def test_two_workspaces_do_not_see_each_other(library: Library, neighbour:
     assert await other.chunk_links(["c1"]) == []
     assert await other.entity_links(["hub"], chunks=5, about=5) == []
     assert await other.relations_of(["hub"], per_entity=5) == []
+    assert await other.heaviest(["hub"], per_entity=5) == {}
     assert await other.relation_chunks(keys, per_relation=5) == {}
     assert await other.evidence(refs) == []
     assert [await other.mentions(ref) for ref in refs] == [[], []]

@@ -216,6 +216,25 @@ async def test_within_takes_a_thousand_keys(vectors: VectorStore) -> None:
     assert sorted(keys) == even
 
 
+async def test_all_of_three_thousand_keys_get_their_exact_scores_in_one_call(
+    vectors: VectorStore,
+) -> None:
+    dice = random.Random(7)
+    made = {f"{n:04}": tuple(dice.gauss(0, 1) for _ in range(DIMENSION)) for n in range(3300)}
+    await vectors.upsert([point(key, vector, "word") for key, vector in made.items()])
+    within = dice.sample(sorted(made), 3000)
+    wanted = axis(1, 2)
+    [hits] = await vectors.search([dense(wanted, 3000, within=within)])
+    assert {hit.key for hit in hits} == set(within)
+    scores = {key: _cosine(wanted, made[key]) for key in within}
+    assert dict(hits) == pytest.approx(scores, abs=1e-5)
+
+
+def _cosine(one: Vector, other: Vector) -> float:
+    product = sum(a * b for a, b in zip(one, other, strict=True))
+    return product / (math.hypot(*one) * math.hypot(*other))
+
+
 async def test_a_text_without_a_vector_is_found_by_its_words(vectors: VectorStore) -> None:
     await vectors.upsert([point("a", axis(1), "word"), point("b", (), "word")])
     assert await found(vectors, dense(axis(1))) == ["a"]

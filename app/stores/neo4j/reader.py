@@ -215,6 +215,14 @@ class Neo4jReader:
             [one["key"] for key in unique(keys) for one in found.get(key, ())]
         )
 
+    async def heaviest(
+        self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
+    ) -> dict[str, list[str]]:
+        found = await heaviest(
+            self._database, self._workspace, keys, limit=per_entity, documents=documents
+        )
+        return {key: [one["key"] for one in found[key]] for key in unique(keys) if found.get(key)}
+
     async def relation_chunks(
         self, keys: Sequence[str], *, per_relation: int, documents: Sequence[str] | None = None
     ) -> dict[str, list[str]]:

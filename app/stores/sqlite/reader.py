@@ -34,7 +34,7 @@ from app.stores.sqlite.rows import (
     listed,
     relation_of,
 )
-from app.stores.sqlite.walk import heaviest, neighbourhood
+from app.stores.sqlite.walk import heaviest, heaviest_keys, neighbourhood
 
 _ENTITIES = (
     f"select e.seq, {ENTITY}, e.covered, e.described"
@@ -223,6 +223,35 @@ class SqliteGraphReader:
                 for row in islice(rows, per_entity):
                     found.setdefault(row["key"], relation_of(row))
             return list(found.values())
+
+        return await self._database.read(work)
+
+    async def heaviest(
+        self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
+    ) -> dict[str, list[str]]:
+        among = _among(documents)
+
+        def work(connection: Connection) -> dict[str, list[str]]:
+            def counts(seq: int) -> bool:
+                rows = connection.execute(
+                    "select document_id from assertions where relation = ?", (seq,)
+                )
+                return next(among(rows), None) is not None
+
+            found = {}
+            for row in connection.execute(
+                "select e.seq, e.key from json_each(?) k cross join entities e"
+                " where e.workspace = ? and e.key = k.value and e.mentions > 0",
+                (listed(keys), self._workspace),
+            ):
+                relations = (
+                    key
+                    for seq, key in heaviest_keys(connection, row["seq"])
+                    if documents is None or counts(seq)
+                )
+                if first := list(islice(relations, per_entity)):
+                    found[row["key"]] = first
+            return found
 
         return await self._database.read(work)
 

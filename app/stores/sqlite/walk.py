@@ -24,6 +24,20 @@ def heaviest(connection: Connection, seq: int) -> Iterator[Row]:
     return heapq.merge(*sides, key=lambda row: (-row["weight"], row["key"]))
 
 
+def heaviest_keys(connection: Connection, seq: int) -> Iterator[tuple[int, str]]:
+    """Row and key of each, as `heaviest`, from the index alone."""
+    sides = [
+        connection.execute(
+            f"select seq, key, weight from relations where {end} = ? and mentions > 0"
+            " order by weight desc, key",
+            (seq,),
+        )
+        for end in ("source", "target")
+    ]
+    for row in heapq.merge(*sides, key=lambda row: (-row["weight"], row["key"])):
+        yield row["seq"], row["key"]
+
+
 def neighbourhood(
     connection: Connection, seeds: Sequence[int], *, depth: int, limit: int
 ) -> tuple[Walk[int], list[str]]:

@@ -1,0 +1,1 @@
+"""Modes `asr` and `subgraph`: relations around topics and anchors, scored by structure."""

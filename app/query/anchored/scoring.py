@@ -1,0 +1,92 @@
+"""From a pool and its cosines to a score per relation."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from app.domain import relation_ends
+from app.query.anchored import prior
+from app.query.anchored.distances import Floats
+from app.query.anchored.features import PATH, Features, View, features
+from app.query.anchored.pool import Pool
+from app.query.anchored.topics import name_scores
+
+
+@dataclass(frozen=True, slots=True)
+class Cosines:
+    """To the question, and of relations also to the themes (else the same), by key."""
+
+    relations: Mapping[str, float]
+    themes: Mapping[str, float]
+    entities: Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """Scores in the order of the pool's relations; higher is better. `scorer`: what gave them."""
+
+    keys: Sequence[str]
+    ends: Sequence[tuple[int, int]]
+    entities: Sequence[str]
+    topics: Sequence[int]
+    scores: Sequence[float]
+    scorer: str
+    view: View
+    seen: Features
+
+    def explain(self, row: int) -> dict[str, object]:
+        """Why the relation has its score, and its rank by cosine alone."""
+        head, tail = self.ends[row]
+        terms = prior.parts(self.view, self.seen)
+        return {
+            "relation": self.keys[row].replace("\t", " -- "),
+            "score": round(self.scores[row], 4),
+            "parts": {name: round(float(values[row]), 4) for name, values in terms.items()},
+            "topic_distance": [int(self.seen.topic_distance[end]) for end in (head, tail)],
+            "on_path": bool(self.seen.P[[head, tail], PATH.start].all()),
+            "rank_by_cosine": 1 + int((self.view.relation > self.view.relation[row]).sum()),
+        }
+
+
+def view_of(pool: Pool, cosines: Cosines) -> tuple[View, list[str]]:
+    """The pool as arrays, and its entities in the order of their rows."""
+    entities = pool.entities
+    rows = {key: row for row, key in enumerate(entities)}
+    ends = [relation_ends(key) for key in pool.relations]
+    names = name_scores(pool.topics)
+    return View(
+        head=np.array([rows[head] for head, _ in ends], np.int64),
+        tail=np.array([rows[tail] for _, tail in ends], np.int64),
+        topics=np.array([rows[topic.key] for topic in pool.topics], np.int64),
+        anchors=np.array([key in pool.anchors for key in pool.relations], np.bool_),
+        relation=_values(pool.relations, cosines.relations),
+        themes=_values(pool.relations, cosines.themes),
+        entity=_values(entities, cosines.entities),
+        names=np.array([names.get(key, 0.0) for key in entities], np.float32),
+    ), entities
+
+
+def scored(pool: Pool, cosines: Cosines, *, scorer: str, without: Collection[str] = ()) -> Scored:
+    """`scorer`: prior or cosine."""
+    view, entities = view_of(pool, cosines)
+    seen = features(view, without=without)
+    scores = seen.X[:, 0] if scorer == "cosine" else prior.score(view, seen)
+    return Scored(
+        pool.relations,
+        list(zip(view.head.tolist(), view.tail.tolist(), strict=True)),
+        entities,
+        view.topics.tolist(),
+        scores.tolist(),
+        scorer,
+        view,
+        seen,
+    )
+
+
+def _values(keys: Sequence[str], known: Mapping[str, float]) -> Floats:
+    """What has no vector is as unlike the question as the least like of the rest."""
+    lowest = min((known[key] for key in keys if key in known), default=0.0)
+    return np.array([known.get(key, lowest) for key in keys], np.float32)
