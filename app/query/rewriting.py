@@ -6,7 +6,10 @@ as the paper has it.
 
 `rq` (after RQ-RAG, Chan et al. 2024, arXiv 2404.00610) has the model rewrite, decompose or
 disambiguate the question. The question and each query are retrieved by a base mode, and the
-rankings fused.
+rankings fused by place. Measured with musique-train's own sub-questions over `mix` (50 questions,
+r@5; the question alone 71.5): with holes where an earlier answer belongs, reciprocal ranks with
+k = 5 76, k = 60 51, turns 68, best score 59, sum of scores 64; with the right answers filled in, as
+`rq_sequential` aims at, 87, 80, 85, 87, 91.
 """
 
 from __future__ import annotations
@@ -17,12 +20,12 @@ import re
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain import Hit, Kind, Mode, Question, Rewriting, Vector, VectorQuery
+from app.domain import Kind, Mode, Question, Vector, VectorQuery
 from app.errors import Invalid, NoModel
 from app.ports import Models, Rewriter, Workspace
 from app.query import direct, dual, walk
 from app.query.found import Clock, Found
-from app.query.ranking import take_turns
+from app.query.ranking import fuse, take_turns
 from app.together import together
 
 BASES: Mapping[Mode, Callable[[Workspace, Models, Question, Clock], Awaitable[Found]]] = {
@@ -33,6 +36,7 @@ BASES: Mapping[Mode, Callable[[Workspace, Models, Question, Clock], Awaitable[Fo
     Mode.MIX: walk.mix,
     Mode.PPR: walk.ppr,
 }
+STEEP = 5  # k of the reciprocal ranks: what one query finds first must not drown
 BRIDGE_CHUNKS = 5  # that a short answer is looked for in
 SHOWN = 5
 _REFERENCE = re.compile(r"#(\d)")
@@ -92,7 +96,7 @@ async def rq(workspace: Workspace, models: Models, question: Question, clock: Cl
         legs = await _legs(workspace, models, question, made.texts, rewriter=rewriter, clock=clock)
     founds = [leg.found for leg in legs]
     return Found(
-        chunks=tuple(fused([found.chunks for found in founds], kind=made.kind)),
+        chunks=tuple(fuse([[hit.key for hit in one.chunks] for one in founds], k=STEEP)),
         entities=tuple(take_turns([found.entities for found in founds])),
         relations=tuple(take_turns([found.relations for found in founds])),
         keywords=founds[0].keywords,
@@ -213,10 +217,6 @@ async def _leg(
         return Leg(question.text, found, said.text)
     finally:
         clock.usage += own.usage
-
-
-def fused(rankings: Sequence[Sequence[Hit]], *, kind: Rewriting) -> list[Hit]:
-    return take_turns(rankings)
 
 
 def _explained(leg: Leg) -> dict[str, object]:
