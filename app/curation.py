@@ -14,6 +14,7 @@ from itertools import combinations
 from app.domain import Entity, Placement, Ruling
 from app.errors import Conflict, Invalid, NotFound
 from app.folding import document_scope
+from app.names import is_blank
 from app.names import key as normal_key
 from app.ports import GraphReader, Workspace
 from app.resolution.decide import decision
@@ -65,6 +66,8 @@ def _key_of(given: str) -> str:
 
 
 def _ruling(one: str, other: str, same: bool, note: str) -> Ruling:
+    if is_blank(one) or is_blank(other):
+        raise Invalid("A name has at least one character that can be seen.", code="blank_name")
     if one == other:
         raise Invalid("Both are one name to begin with.", code="same_name")
     first, second = sorted((one, other))
@@ -158,7 +161,7 @@ def _check_groups(groups: Sequence[Group]) -> None:
         raise Invalid("A document may be in one group only.", code="overlapping_groups")
     if any(bool(group.names) == bool(group.documents) for group in groups):
         raise Invalid("A group has either documents or names.", code="bad_group")
-    if any(group.documents and not group.name for group in groups):
+    if any(group.documents and is_blank(group.name) for group in groups):
         raise Invalid("A group of documents needs the name of the new entity.", code="bad_group")
 
 

@@ -64,6 +64,12 @@ def key(name: str) -> str:
     return _date(folded.split()) or folded
 
 
+def is_blank(name: str) -> bool:
+    """Whether nothing of it can name anything: blanks, control and invisible characters, or the
+    mark that stands for those."""
+    return key(name) == _EMPTY
+
+
 def _compatible(name: str) -> str:
     """Compatibility form, without marks that only decorate."""
     text = name.translate(_DROPPED).translate(_APOSTROPHES)

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import AfterValidator, BaseModel, Field, StringConstraints
 
 from app import curation
 from app.api.deps import Deployed, EntityId, JsonOnly, Readable, Writable
-from app.api.fields import Body
+from app.api.fields import Body, Written, check_written
 from app.api.graph import Cursor, Limit
 from app.api.problems import responses
 from app.api.schemas import after, cursor_of, page_of
@@ -28,8 +28,11 @@ router = APIRouter(prefix="/graph", tags=["graph"])
 MAX_GROUPS = 64
 AT_ONCE, CHUNKS = 8, 16  # so many times so many chunks are moved within a request
 _PLACE = re.compile(r"\d{1,3}\.\d{3}\t[^\t]+\t[^\t]+")
-Name = Annotated[str, Query(min_length=1, max_length=512, description="A name.")]
-Written = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=512)]
+Name = Annotated[
+    str,
+    Query(min_length=1, max_length=512, description="A name."),
+    AfterValidator(check_written),
+]
 Note = Annotated[str, StringConstraints(max_length=1000)]
 
 
@@ -98,10 +101,14 @@ class MergeBody(Body):
     note: Note = Field("", description="Why.")
 
 
+def _written_or_none(name: str) -> str:
+    return check_written(name).strip() if name else ""
+
+
 class GroupBody(Body):
     """A part of the entity: either what documents say, or what goes by names."""
 
-    name: Annotated[str, StringConstraints(strip_whitespace=True, max_length=512)] = Field(
+    name: Annotated[str, Field(max_length=512), AfterValidator(_written_or_none)] = Field(
         "", description="Name of the new entity; needed with documents.",
         examples=["Li Wei (Company A)"],
     )  # fmt: skip

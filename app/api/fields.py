@@ -17,6 +17,7 @@ from pydantic import (
 )
 
 from app.domain import Metadata, Scalar
+from app.names import is_blank
 
 MAX_ID = 128
 MAX_NAME = 1024
@@ -49,6 +50,15 @@ def check_id(value: str) -> str:
         raise ValueError("an id may not hold control characters")
     if value in _RESERVED_IDS:
         raise ValueError(f"the id {value} is reserved")
+    return value
+
+
+def check_written(value: str) -> str:
+    """A name as people write it, or ValueError with the reason."""
+    if has_control(value):
+        raise ValueError("a name may not hold control characters")
+    if is_blank(value):
+        raise ValueError("a name has at least one character that can be seen")
     return value
 
 
@@ -128,6 +138,11 @@ MetadataBody = Annotated[
     ),
     AfterValidator(check_metadata),
 ]  # fmt: skip
+Written = Annotated[
+    str,
+    StringConstraints(strip_whitespace=True, min_length=1, max_length=512),
+    AfterValidator(check_written),
+]
 Words = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1, max_length=200)]
 
 _BOUND_SCHEMA: dict[str, Any] = {

@@ -5,9 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import httpx
+import pytest
 
+from app import curation
 from app.api.schemas import cursor_of
 from app.domain import Ruling
+from app.errors import Invalid
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from tests.api.conftest import Site, assert_problem
@@ -160,6 +163,51 @@ async def test_candidates_come_best_first_in_pages(site: Site) -> None:
             break
     assert seen
     assert seen == sorted(seen, reverse=True)
+
+
+BLANK = [
+    "\x00",
+    "^",
+    " ",
+    "\t \u3000",
+    "\u200b\u2060",
+    "\u200e",
+    "\x7f\x9f",
+    "Li\x00Wei",
+    "Li\nWei",
+]
+
+
+@pytest.mark.parametrize("name", BLANK)
+async def test_a_name_that_names_nothing_is_refused_wherever_one_is_taken(
+    site: Site, name: str
+) -> None:
+    await site.add(A, id="a")
+    before = await lines(site)
+    split, pair = "/graph/entities/Li Wei/split", {"one": name, "other": "Li Wei"}
+    replies = [
+        await site.client.post(split, json={"groups": [{"name": name, "documents": ["a"]}]}),
+        await site.client.post(split, json={"groups": [{"names": [name]}]}),
+        await site.client.put("/graph/resolution", json={**pair, "same": True}),
+        await site.client.post("/graph/entities/merge", json={"entities": list(pair.values())}),
+        await site.client.get("/graph/resolution/pair", params=pair),
+        await site.client.delete("/graph/resolution", params=pair),
+        await site.client.delete("/graph/edits", params={"name": name}),
+    ]
+    for reply in replies:
+        problem = assert_problem(reply, 422, "validation")
+        assert "name" in problem["errors"][0]["message"] or "character" in problem["detail"]
+    assert await lines(site) == before
+
+
+@pytest.mark.parametrize("name", ["^", " ", "\x00"])
+async def test_below_the_api_a_blank_name_is_refused_too(site: Site, name: str) -> None:
+    await site.add(A, id="a")
+    workspace = site.services.workspace("default")
+    with pytest.raises(Invalid):
+        await curation.rule(workspace, name, "Li Wei", same=True, note="")
+    with pytest.raises(Invalid):
+        await curation.split(workspace, "Li Wei", [curation.Group(name, ("a",))])
 
 
 async def test_a_split_that_makes_no_sense_is_refused(site: Site) -> None:
