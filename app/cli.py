@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
-from app import commands, renew_commands
+from app import commands, evaluate_commands, renew_commands
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE
 from app.domain import ApiKey, Scope
@@ -126,6 +126,7 @@ def _run(work: Coroutine[Any, Any, T]) -> T:
 
 commands.install(cli, _run)
 renew_commands.install(cli, _run)
+evaluate_commands.install(cli, _run)
 
 
 def main() -> None:

@@ -750,6 +750,23 @@ class Judgement:
     usage: Usage = Usage()
 
 
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """Which of two answers is better on each criterion: 1 or 2, 0 where neither is. Criteria that
+    the reply says nothing usable about are missing."""
+
+    better: Mapping[str, int]
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Proposed:
+    """Lines that were asked for, in order, without repeats; fewer where the reply has no more."""
+
+    lines: tuple[str, ...]
+    usage: Usage = Usage()
+
+
 # --- settings that core code sees ----------------------------------------------------------------
 
 

@@ -18,6 +18,7 @@ from app.domain import (
     Asked,
     Chunk,
     ChunkLinks,
+    Compared,
     Completion,
     Context,
     Document,
@@ -42,6 +43,7 @@ from app.domain import (
     Point,
     Profile,
     Prompt,
+    Proposed,
     Queries,
     Question,
     Readings,
@@ -794,6 +796,35 @@ class Judge(Protocol):
         ...
 
 
+class Referee(Protocol):
+    """Compares answers and thinks up questions, for evaluations."""
+
+    @property
+    def model(self) -> str: ...
+
+    @property
+    def prompts(self) -> Mapping[str, str]:
+        """Name to digest of each prompt that it uses: part of every record."""
+        ...
+
+    async def compare(
+        self, question: str, first: str, second: str, criteria: Mapping[str, str]
+    ) -> Compared:
+        """`criteria`: name to what it means."""
+        ...
+
+    async def describe(self, samples: Sequence[str]) -> Completion:
+        """What a collection is about, told from pieces of it."""
+        ...
+
+    async def propose(
+        self, what: Literal["users", "tasks", "questions"], about: Mapping[str, str], count: int
+    ) -> Proposed:
+        """Users of the collection (`about`: its `description`), tasks of a `user`, or questions
+        for a `task` of a `user`."""
+        ...
+
+
 class Tokenizer(Protocol):
     def count(self, text: str) -> int: ...
 
@@ -834,6 +865,7 @@ class Models:
     tokenizer: Tokenizer
     judge: Judge | None = None
     rewriter: Rewriter | None = None  # only a language model can play it
+    referee: Referee | None = None
     joint: Joint = field(default_factory=Joint)  # calls under way in this process
 
 

@@ -14,6 +14,9 @@ TITLES = {
     "# Extract": "extract", "# Summarise": "summary", "# Find the search keywords": "keywords",
     "# Answer": "answer", "# Decide which names": "judge", "# Write passages": "hyde",
     "# Turn a question": "decompose", "# Find a short answer": "bridge",
+    "# Compare two": "compare",
+    "# Describe a collection": "describe", "# Name the users": "users",
+    "# Name the tasks": "tasks", "# Write the questions": "questions",
 }  # fmt: skip
 NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |the |de )?[A-Z][\w'’-]*)*")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -50,6 +53,8 @@ def content_of(kind: str, messages: list[dict[str, str]]) -> str:
     user = messages[-1]["content"]
     if kind == "extract":
         return _json(extraction(input_text(messages)))
+    if kind in ("compare", "describe", "users", "tasks", "questions"):
+        return evaluation(kind, messages[0]["content"], user)
     write = ANSWERS.get(kind)
     return write(user) if write else UNKNOWING
 
@@ -142,6 +147,29 @@ def verdicts(user: str) -> list[dict[str, object]]:
     return [
         {"pair": int(pair), "answer": "same" if one == other else "different"}
         for pair, one, other in names
+    ]
+
+
+def evaluation(kind: str, system: str, user: str) -> str:
+    """What a referee says: a longer answer is better, and lists are numbered."""
+    if kind == "compare":
+        return json.dumps({"verdicts": compared(user, system)})
+    if kind == "describe":
+        return "A collection about " + ", ".join(dict.fromkeys(names(user)))[:400] + "."
+    asked = re.search(r"(?:Name|Write) (\d+) different", system)
+    about = zlib.crc32(user.encode()) % 1000
+    end = "?" if kind == "questions" else ""
+    count = int(asked[1]) if asked else 1
+    return json.dumps({kind: [f"{kind} {about} number {n}{end}" for n in range(count)]})
+
+
+def compared(user: str, system: str) -> list[dict[str, str]]:
+    """The longer answer is better, on every criterion that the prompt lists."""
+    one, other = (len(text) for _, text in FENCED.findall(user)[-2:])
+    better = "tie" if one == other else "1" if one > other else "2"
+    return [
+        {"criterion": name, "reason": "length", "better": better}
+        for name in re.findall(r"^- (\w+): ", system, re.MULTILINE)
     ]
 
 

@@ -11,7 +11,7 @@ Script: {"llm": {kind: [answer, …], "extract_match": {"contains": …, "always
 "embedding": [rule, …], "dim": n, "latency_s": x, "refuse": [parameter, …], "key": "…",
 "reject": [{"contains": text, status, body, delay_s}, …], "quota": {…}}. Kinds:
 extract (also its repair), glean, summary, keywords, hyde, decompose, bridge, judge, answer,
-community_report, rerank, other. An
+compare, describe, users, tasks, questions, community_report, rerank, other. An
 answer is the content, or {content | python | json, finish_reason} | {status, headers, body} |
 {raw, content_type} | {stream: [line, …], cut}, each with delay_s if wanted. Rules: {dim},
 {max_batch, status, body}, {match, status, body}, {vector: zeros | nan | null | short | text} for

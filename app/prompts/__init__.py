@@ -17,6 +17,7 @@ HERE = Path(__file__).parent
 NAMES = (
     "extract", "glean", "repair", "summarise", "keywords", "judge", "answer", "bypass",
     "hyde", "decompose", "bridge",
+    "compare", "describe", "propose-users", "propose-tasks", "propose-questions",
 )  # fmt: skip
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = re.compile(r"^<!-- user -->\n", re.MULTILINE)

@@ -59,6 +59,7 @@ async def _by_model(
     from app.llm.chat import ChatModel, Price
     from app.llm.extraction import LlmExtractor
     from app.llm.judge import LlmJudge
+    from app.llm.referee import LlmReferee
     from app.llm.rewriter import LlmRewriter
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
@@ -88,6 +89,7 @@ async def _by_model(
         CachedRewriter(
             LlmRewriter(chat(settings.rewrite_model, urgent=True), prompts), replies
         ),
+        LlmReferee(chat(settings.judge_model or settings.answer_model), prompts),
     )  # fmt: skip
 
 
