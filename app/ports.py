@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from app.domain import (
     ApiKey,
@@ -790,6 +790,28 @@ class Reranker(Protocol):
     async def scores(self, query: str, texts: Sequence[str]) -> list[float]: ...
 
 
+class Trained(Protocol):
+    """Weights that score relations for mode `asr`; `version` identifies them."""
+
+    @property
+    def version(self) -> str: ...
+
+    @property
+    def network(self) -> Any:
+        """`app.query.anchored.network.Network`"""
+        ...
+
+
+class Scorers(Protocol):
+    def of(self, workspace: str) -> Trained | None:
+        """None: no usable ones; a formula scores instead."""
+        ...
+
+    def notices(self) -> list[str]:
+        """Files that cannot be used, and why; names no workspace."""
+        ...
+
+
 class Judge(Protocol):
     async def judge(self, asked: Sequence[Asked]) -> Judgement:
         """Whether the two names of each pair mean one thing."""
@@ -866,6 +888,7 @@ class Models:
     judge: Judge | None = None
     rewriter: Rewriter | None = None  # only a language model can play it
     referee: Referee | None = None
+    scorers: Scorers | None = None
     joint: Joint = field(default_factory=Joint)  # calls under way in this process
 
 

@@ -243,6 +243,11 @@ class Settings(BaseSettings):
     prompts_dir: str = Field(
         "", description="Folder whose *.md files replace the shipped prompts of the same names."
     )
+    asr_weights: str = Field(
+        "",
+        description="Weights for mode asr: a file, or a folder of <workspace>.npz; empty: those "
+        "that come with the package, if any.",
+    )
     tokenizer: Literal["o200k_base", "cl100k_base"] = Field(
         "o200k_base", description="tiktoken encoding that counts tokens: o200k_base or cl100k_base."
     )

@@ -63,6 +63,8 @@ async def readyz(deployed: Deployed) -> Response:
     dependencies = await _ask_all(deployed.services.dependencies)
     ready = all(one.ok for one in dependencies.values())
     notices = await _notices(deployed.services) if ready else []
+    if scorers := deployed.services.models.scorers:
+        notices += scorers.notices()
     body = ReadyBody(ready=ready, dependencies=dependencies, notices=notices)
     return JSONResponse(body.model_dump(), status_code=200 if ready else 503)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -12,6 +13,7 @@ from pydantic import ValidationError
 from app.errors import Invalid, Misconfigured
 from app.llm.tokens import TiktokenTokenizer
 from app.ports import Embedder, Models, Pingable, Reranker, Tokenizer
+from app.query.anchored.shelf import Shelf
 from app.settings import Settings
 
 if TYPE_CHECKING:
@@ -36,7 +38,8 @@ async def open_models(
         models = _by_rules(embedder, reranker, tokenizer)
     else:
         models = await _by_model(servers, settings, embedder, reranker, tokenizer)
-    return models, servers.found
+    place = Path(settings.asr_weights) if settings.asr_weights else None
+    return replace(models, scorers=Shelf(place)), servers.found
 
 
 def _by_rules(embedder: Embedder, reranker: Reranker | None, tokenizer: Tokenizer) -> Models:

@@ -17,23 +17,16 @@ _WORD = 64
 
 @dataclass(frozen=True, slots=True)
 class Incoming:
-    """Messages sorted by the node that gets them: `sender` and `edge` of each, and where those of
-    each `receiver` (a node with any) begin."""
+    """Messages sorted by the node that gets them: `sender` and `edge` of each, whether it goes
+    `against` the edge, and where those of each `receiver` (a node with any) begin."""
 
     sender: Indices
     edge: Indices
+    against: NDArray[np.bool_]
     receiver: Indices
     starts: Indices
     counts: Indices
     nodes: int
-
-    @classmethod
-    def of(cls, sender: Indices, receiver: Indices, edge: Indices, nodes: int) -> Incoming:
-        order = np.argsort(receiver, kind="stable")
-        receivers, starts, counts = np.unique(
-            receiver[order], return_index=True, return_counts=True
-        )
-        return cls(sender[order], edge[order], receivers, starts, counts, nodes)
 
     def mean(self, messages: Floats) -> Floats:
         """(messages, width) in the order of this -> (nodes, width); 0 where none comes in."""
@@ -46,11 +39,13 @@ class Incoming:
 
 def both_ways(head: Indices, tail: Indices, nodes: int) -> Incoming:
     """Every edge as a message from its head and one from its tail."""
-    edges = np.arange(len(head), dtype=np.int64)
-    return Incoming.of(
-        np.concatenate([head, tail]), np.concatenate([tail, head]),
-        np.concatenate([edges, edges]), nodes,
-    )  # fmt: skip
+    count = len(head)
+    sender, receiver = np.concatenate([head, tail]), np.concatenate([tail, head])
+    order = np.argsort(receiver, kind="stable")
+    receivers, starts, counts = np.unique(receiver[order], return_index=True, return_counts=True)
+    return Incoming(
+        sender[order], order % max(count, 1), order >= count, receivers, starts, counts, nodes
+    )
 
 
 def distances(around: Incoming, sources: Indices) -> NDArray[np.int8]:

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.domain import Hit, Keywords, Kind, Question, Vector, VectorQuery
-from app.ports import Models, Workspace
+from app.ports import Models, Trained, Workspace
 from app.query import direct, dual
 from app.query.anchored import chosen
 from app.query.anchored.pool import SPARE, Pool, admit, choose_anchors, reach
@@ -46,7 +46,9 @@ async def asr(workspace: Workspace, models: Models, question: Question, clock: C
 
 async def subgraph(workspace: Workspace, models: Models, question: Question, clock: Clock) -> Found:
     without = tuple(dict.fromkeys([*question.anchoring.ablate, "anchors", "gate", "gnn"]))
-    plain = replace(question.anchoring, ablate=without)
+    # Weights are of `asr`: this lacks the anchors that they were trained with.
+    scorer = "cosine" if question.anchoring.scorer == "cosine" else "prior"
+    plain = replace(question.anchoring, ablate=without, scorer=scorer)
     return await _anchored(workspace, models, replace(question, anchoring=plain), clock)
 
 
@@ -84,14 +86,27 @@ async def _anchored(
     if gathered is None:
         plain = await dual.naive(workspace, models, question, clock)
         return replace(plain, explain={**plain.explain, "fallback": "naive"})
+    scorer, trained = _scorer(models, question, workspace.name)
     with clock.stage("score"):
         result = await asyncio.to_thread(
             scored, gathered.pool, gathered.cosines,
-            scorer="cosine" if question.anchoring.scorer == "cosine" else "prior",
+            scorer=scorer,
             without=frozenset(question.anchoring.ablate),
+            network=trained.network if trained else None,
         )  # fmt: skip
     with clock.stage("evidence"):
-        return await _found(workspace, question, gathered, result)
+        found = await _found(workspace, question, gathered, result)
+    version = {"weights": trained.version} if trained and scorer == "weights" else {}
+    return replace(found, explain={**found.explain, **version})
+
+
+def _scorer(models: Models, question: Question, workspace: str) -> tuple[str, Trained | None]:
+    """What is used, which is the prior where there are no weights, whatever was asked for."""
+    asked = question.anchoring.scorer
+    if asked in ("cosine", "prior") or models.scorers is None:
+        return asked if asked == "cosine" else "prior", None
+    trained = models.scorers.of(workspace)
+    return ("weights" if trained else "prior"), trained
 
 
 async def _keywords(models: Models, question: Question, clock: Clock) -> Keywords:

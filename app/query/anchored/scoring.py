@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
 from app.domain import relation_ends
 from app.query.anchored import prior
 from app.query.anchored.distances import Floats
 from app.query.anchored.features import PATH, Features, View, features
+from app.query.anchored.network import Network
 from app.query.anchored.pool import Pool
 from app.query.anchored.topics import name_scores
 
@@ -36,11 +39,16 @@ class Scored:
     scorer: str
     view: View
     seen: Features
+    gates: Floats | None = None  # of messages, in the order of `seen.around`
 
     def explain(self, row: int) -> dict[str, object]:
         """Why the relation has its score, and its rank by cosine alone."""
         head, tail = self.ends[row]
         terms = prior.parts(self.view, self.seen)
+        gates = {}
+        if self.gates is not None:
+            own = self.seen.around.edge == row
+            gates = {"gates": [round(float(gate), 3) for gate in self.gates[own]]}
         return {
             "relation": self.keys[row].replace("\t", " -- "),
             "score": round(self.scores[row], 4),
@@ -48,6 +56,7 @@ class Scored:
             "topic_distance": [int(self.seen.topic_distance[end]) for end in (head, tail)],
             "on_path": bool(self.seen.P[[head, tail], PATH.start].all()),
             "rank_by_cosine": 1 + int((self.view.relation > self.view.relation[row]).sum()),
+            **gates,
         }
 
 
@@ -69,11 +78,21 @@ def view_of(pool: Pool, cosines: Cosines) -> tuple[View, list[str]]:
     ), entities
 
 
-def scored(pool: Pool, cosines: Cosines, *, scorer: str, without: Collection[str] = ()) -> Scored:
-    """`scorer`: prior or cosine."""
+def scored(
+    pool: Pool, cosines: Cosines, *, scorer: str, without: Collection[str] = (),
+    network: Network | None = None,
+) -> Scored:  # fmt: skip
+    """`scorer`: prior, cosine, or weights, which need the network."""
     view, entities = view_of(pool, cosines)
-    seen = features(view, without=without)
-    scores = seen.X[:, 0] if scorer == "cosine" else prior.score(view, seen)
+    gates = None
+    with _one_thread().limit(limits=1, user_api="blas"):  # more only wait for each other here
+        seen = features(view, without=without)
+        if scorer == "weights" and network is not None:
+            whole = replace(network, gate="gate" not in without, gnn="gnn" not in without)
+            scores = whole.scores(view.head, view.tail, seen)
+            gates = whole.gates(seen) if whole.gnn and whole.gate else None
+        else:
+            scores = seen.X[:, 0] if scorer == "cosine" else prior.score(view, seen)
     return Scored(
         pool.relations,
         list(zip(view.head.tolist(), view.tail.tolist(), strict=True)),
@@ -83,7 +102,13 @@ def scored(pool: Pool, cosines: Cosines, *, scorer: str, without: Collection[str
         scorer,
         view,
         seen,
+        gates,
     )
+
+
+@cache
+def _one_thread() -> ThreadpoolController:
+    return ThreadpoolController()
 
 
 def _values(keys: Sequence[str], known: Mapping[str, float]) -> Floats:

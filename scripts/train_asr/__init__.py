@@ -1,0 +1,1 @@
+"""Trains weights for mode `asr`. Never imported by the service."""
