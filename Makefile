@@ -22,7 +22,7 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports evaluate cases resolution histories faults lock docker
+.PHONY: help run serve test check lint format types imports evaluate floors cases resolution histories faults lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -51,7 +51,11 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports --no-cache
 
-evaluate: $(VENV)/.dev ## retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
+evaluate: $(VENV)/.dev ## measure every mode on every set, write docs/evaluation.md (SETS= MODES= REFERENCE=1 ANEW=1 KEEP=1 PAGE=1)
+	@$(BIN)/python -m tests.bench.evaluation --sets "$(SETS)" --modes "$(MODES)" $(if $(REFERENCE),--reference) \
+	  $(if $(ANEW),--anew) $(if $(KEEP),--keep) $(if $(PAGE),--page) $(ARGS)
+
+floors: $(VENV)/.dev ## floors of retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
 	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)
 
 histories: $(VENV)/.dev ## random histories of users and workers on both graph stores (HISTORIES=)

@@ -1,0 +1,97 @@
+"""The stores of all grounds, each filled when it is not there yet."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from app.settings import Settings
+from tests.bench.evaluation.baselines import Piece
+from tests.bench.evaluation.grounds import Store
+from tests.bench.evaluation.stores import chunks_of, fill, fingerprint_of
+from tests.bench.replay.process import replaying, settings
+from tests.system.stack import ROOT
+
+WHOLE = 2048  # tokens: recordings are of whole chunks, which must not be cut again
+VECTORS = "vectors.sqlite"
+
+
+class Stores:
+    """A folder of filled stores; `keep`: those of older code are good enough."""
+
+    def __init__(self, folder: Path, *, keep: bool = False) -> None:
+        self._folder, self._keep = folder, keep
+        self._code = fingerprint_of(ROOT)
+        folder.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def vectors(self) -> Path:
+        """A file of vectors by text, shared by all stores and systems."""
+        return self._folder / VECTORS
+
+    def folder(self, store: Store) -> Path:
+        return self._folder / store.key
+
+    def environment(self, store: Store) -> dict[str, str]:
+        """Of a service that stands on this store. It asks no model: recordings were for reading."""
+        told = {"HELIOGRAPH_DATA_DIR": str(self.folder(store) / "data")}
+        if store.set == "graphrag-bench-medical":
+            told["HELIOGRAPH_OPTIONS__CHUNK_TOKENS"] = str(WHOLE)
+        return told
+
+    def made(self, store: Store) -> Mapping[str, Any] | None:
+        """What is known of a store that is there and as the code of today would make it."""
+        path = self.folder(store) / "made.json"
+        if not path.exists():
+            return None
+        known: dict[str, Any] = json.loads(path.read_text())
+        current = self._keep or known["code"] == self._code
+        return known if current and known["corpus"] == store.load().digest else None
+
+    def ready(self, store: Store) -> Mapping[str, Any]:
+        if known := self.made(store):
+            return known
+        shutil.rmtree(self.folder(store), ignore_errors=True)
+        self.folder(store).mkdir(parents=True)
+        passages = store.load().passages
+        with ExitStack() as stack:
+            told = self.environment(store)
+            if store.recorded:
+                told |= settings(stack.enter_context(replaying([store.set])))
+            seconds = asyncio.run(fill(_settings(told), passages, vectors=self.vectors))
+        made = {
+            "code": self._code, "corpus": store.load().digest, "documents": len(passages),
+            "seconds": round(seconds, 1),
+        }  # fmt: skip
+        (self.folder(store) / "made.json").write_text(json.dumps(made))
+        print(f"filled {store.key}: {len(passages)} documents in {seconds:.0f} s", flush=True)
+        return made
+
+    async def pieces(self, store: Store) -> list[Piece]:
+        """The chunks of a filled store as the service cut them: the baselines rank the same."""
+        path = self.folder(store) / "chunks.json"
+        titles = {passage.id: passage.title for passage in store.load().passages}
+        if not path.exists():
+            rows = await chunks_of(_settings(self.environment(store)), list(titles))
+            await asyncio.to_thread(path.write_text, json.dumps(rows))
+        rows = json.loads(await asyncio.to_thread(path.read_text))
+        return [Piece(document, titles[document], text) for document, text in rows]
+
+
+def _settings(told: Mapping[str, str]) -> Settings:
+    """What the service's own reader of the environment makes of it, without the environment."""
+    values: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, value in told.items():
+        _, _, short = name.lower().partition("_")
+        group, _, option = short.partition("__")
+        if option:
+            options[option] = value
+        else:
+            values[group] = value
+    return Settings(_env_file=None, option_settings=options, **values)

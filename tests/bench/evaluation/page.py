@@ -1,0 +1,266 @@
+"""docs/evaluation.md from the records: tables, intervals, aims; nothing is measured here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from app.evaluation.intervals import Interval
+from tests.bench.evaluation import plots
+from tests.bench.evaluation.aims import AIMS, Aim
+from tests.bench.evaluation.grounds import GROUNDS, Ground
+from tests.bench.evaluation.records import Outcome, Record
+from tests.bench.evaluation.reference import PREFIX, PUBLISHED
+
+ORDER = (
+    "bm25", "dense", "naive", "local", "global", "hybrid", "mix", "ppr", "asr", "subgraph",
+    "community", "hyde", "rq", "auto",
+)  # fmt: skip
+OURS = "mix"
+SUMMARIES = "Contextual Summarize"  # kind of the questions about themes
+FIGURES = ("recall@2", "recall@5", "recall@10", "all@8", "mrr", "ndcg@10")
+TEMPLATE = Path(__file__).with_name("page.md")
+HEADS = ("r@2", "r@5", "r@10", "all@8", "MRR", "nDCG@10")
+
+
+def write(results: Path, page: Path) -> None:
+    """The page and its plots, from what the records in a folder hold."""
+    records = {
+        ground: record
+        for ground in GROUNDS
+        if (record := Record.read(results / f"{ground.key}.json")) and record.systems
+    }
+    parts = {
+        "overview": _overview(records), "aims": _aims(records), "modes": _modes(records),
+        "gains": _gains(records, results), "published": _published(records),
+        "themes": _themes(records), "triples": _triples(results), "details": _details(records),
+    }  # fmt: skip
+    plots.bars(_bars(records), results / "recall.svg")
+    text = TEMPLATE.read_text(encoding="utf-8")
+    for name, lines in parts.items():
+        text = text.replace(f"{{{{{name}}}}}", "\n".join(lines).strip())
+    page.write_text(text, encoding="utf-8")
+
+
+Records = dict[Ground, Record]
+
+
+# --- tables --------------------------------------------------------------------------------------
+
+
+def _overview(records: Records) -> Iterator[str]:
+    columns = ("naive", "bm25", "dense")
+    yield from _head("set", OURS, *columns, "best of lightrag-hku", "questions")
+    for ground, record in records.items():
+        if OURS not in record.systems:
+            continue
+        theirs = best(record, [name for name in record.systems if name.startswith(PREFIX)])
+        systems = [one for one in (OURS, *columns, theirs) if one in record.systems]
+        places = record.common(systems)
+        cells = [_cell(record, name, "recall@5", places) for name in (OURS, *columns)]
+        reference = "not measured"
+        if theirs:
+            value = _cell(record, theirs, "recall@5", places)
+            reference = f"{value} ({theirs.removeprefix(PREFIX)})"
+        yield _row(title(ground), f"**{cells[0]}**", *cells[1:], reference, str(len(places)))
+    yield ""
+
+
+def _aims(records: Records) -> Iterator[str]:
+    yield from _head("aim", "wanted", "reached", "95 % interval", "")
+    for aim in AIMS:
+        yield _row(*_aim(aim, records))
+    yield ""
+
+
+def _aim(aim: Aim, records: Records) -> tuple[str, ...]:
+    record = next((r for g, r in records.items() if g.key == aim.ground), None)
+    wanted = f"≥ {aim.least:g}"
+    if record is None or OURS not in record.systems:
+        return (aim.label, wanted, "not measured", "", "")
+    found = record.mean(OURS, aim.figure, record.common([OURS]))
+    reached = 100 * found.value
+    missed = aim.least - reached
+    verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
+    why = f": {aim.why}" if aim.why and missed > 0.05 else ""
+    return aim.label, wanted, f"{reached:.1f}", _range(found), verdict + why
+
+
+def _modes(records: Records) -> Iterator[str]:
+    for form, chosen in forms(records):
+        yield f"### {form}\n"
+        names = _named(chosen.values())
+        yield from _head("system", *(ground.label for ground in chosen))
+        for name in names:
+            cells = [_own(record, name) for record in chosen.values()]
+            shown = f"**{name}**" if name == OURS else name
+            yield _row(shown, *cells)
+        yield ""
+
+
+def _own(record: Record, name: str) -> str:
+    if name not in record.systems:
+        return "–"
+    return _cell(record, name, "recall@5", record.common([name]))
+
+
+def _gains(records: Records, results: Path) -> Iterator[str]:
+    for form, chosen in forms(records):
+        rows_ = [(ground, record) for ground, record in chosen.items() if OURS in record.systems]
+        if not rows_:
+            continue
+        names = [one for one in _named(r for _, r in rows_) if one != OURS]
+        yield f"### {form}\n"
+        yield from _head(f"{OURS} minus", *(ground.label for ground, _ in rows_))
+        for name in names:
+            yield _row(name, *(_gain(record, name) for _, record in rows_))
+        yield ""
+    forest = [
+        (ground.label, name, record.gain(OURS, name, "recall@5", record.common([OURS, name])))
+        for ground, record in records.items()
+        if OURS in record.systems and ground.store.titles and not ground.lower
+        for name in ("bm25", "dense", "naive", best(record, _reference(record)))
+        if name in record.systems
+    ]
+    plots.forest(forest, results / "gains.svg")
+    yield "![mix minus others, with 95 % intervals](evaluation/gains.svg)\n"
+
+
+def _gain(record: Record, name: str) -> str:
+    if name not in record.systems or not (places := record.common([OURS, name])):
+        return "–"
+    found = record.gain(OURS, name, "recall@5", places)
+    text = f"{100 * found.value:+.1f} {_range(found)}"
+    return f"**{text}**" if found.high < 0 else text
+
+
+def _published(records: Records) -> Iterator[str]:
+    record = next((r for g, r in records.items() if g.key == "2wiki-101"), None)
+    if record is None:
+        return
+    names = [n for n in record.systems if n.startswith((PUBLISHED, PREFIX))]
+    yield from _head("system", "all gold among 8", "recall@5")
+    names += [name for name in ORDER if name in record.systems]
+    share = {name: record.mean(name, "all@8", record.common([name])).value for name in names}
+    for name in sorted(names, key=lambda name: -share[name]):
+        places = record.common([name])
+        cells = (_cell(record, name, one, places) for one in ("all@8", "recall@5"))
+        yield _row(f"**{name}**" if name == OURS else name, *cells)
+    yield ""
+
+
+def _themes(records: Records) -> Iterator[str]:
+    chosen = {g: r for g, r in records.items() if r.statements and not g.lower}
+    yield from _head("set", "system", "coverage@2", "coverage@5", "coverage@10", "questions")
+    for ground, record in chosen.items():
+        names = [n for n in ("naive", "global", "community", OURS) if n in record.systems]
+        names += [n for n in [best(record, _reference(record))] if n]
+        places = record.common(names, SUMMARIES)
+        for name in names:
+            cells = [_cell(record, name, f"recall@{k}", places) for k in (2, 5, 10)]
+            yield _row(ground.label, name, *cells, str(len(places)))
+    yield ""
+
+
+def _triples(results: Path) -> Iterator[str]:
+    path = results / "triples.md"
+    yield path.read_text(encoding="utf-8") if path.exists() else "Not measured here.\n"
+
+
+def _details(records: Records) -> Iterator[str]:
+    for ground, record in records.items():
+        yield f"### {title(ground)}\n"
+        yield from _head("system", *HEADS, "tokens", "calls", "ms", "questions")
+        for name in _named([record]):
+            outcome, places = record.systems[name], record.common([name])
+            figures = [
+                "–" if record.statements and not one.startswith("recall")
+                else _cell(record, name, one, places)
+                for one in FIGURES
+            ]  # fmt: skip
+            yield _row(name, *figures, *_costs(name, outcome), str(len(places)))
+        yield ""
+
+
+def _costs(name: str, outcome: Outcome) -> tuple[str, str, str]:
+    if name in ("bm25", "dense") or name.startswith(PUBLISHED):
+        return "–", "–", "–"
+    return f"{outcome.tokens:.0f}", f"{outcome.calls:.1f}", f"{outcome.ms:.0f}"
+
+
+def _bars(records: Records) -> list[tuple[str, dict[str, float]]]:
+    found = []
+    for ground, record in records.items():
+        if ground.lower or not ground.store.titles:
+            continue
+        systems = {name: name for name in ("bm25", "dense", "naive", OURS)}
+        if theirs := best(record, _reference(record)):
+            systems[theirs] = "lightrag-hku"
+        places = record.common([name for name in systems if name in record.systems])
+        found.append((ground.label, {
+            shown: 100 * record.mean(name, "recall@5", places).value
+            for name, shown in systems.items() if name in record.systems and places
+        }))  # fmt: skip
+    return found
+
+
+# --- rows ----------------------------------------------------------------------------------------
+
+
+def title(ground: Ground) -> str:
+    """The set with what was done to it."""
+    changes = [
+        "" if ground.store.titles else "no titles", "questions in lower case" * ground.lower
+    ]  # fmt: skip
+    return ", ".join(filter(None, (ground.label, *changes)))
+
+
+def forms(records: Records) -> list[tuple[str, Records]]:
+    """The grounds by what was done to them."""
+    groups = (
+        ("As they are", True, False), ("Without titles", False, False),
+        ("Questions in lower case", True, True),
+    )  # fmt: skip
+    found = []
+    for name, titles, lower in groups:
+        some = {g: r for g, r in records.items() if (g.store.titles, g.lower) == (titles, lower)}
+        if some:
+            found.append((name, some))
+    return found
+
+
+def best(record: Record, names: Sequence[str]) -> str:
+    """The system with the highest recall@5; "" of none."""
+    return max(
+        names, default="",
+        key=lambda name: record.mean(name, "recall@5", record.common([name])).value,
+    )  # fmt: skip
+
+
+def _reference(record: Record) -> list[str]:
+    return [name for name in record.systems if name.startswith(PREFIX)]
+
+
+def _named(records: Iterable[Record]) -> list[str]:
+    known = {name for record in records for name in record.systems}
+    plain = [name for name in ORDER if name in known]
+    return plain + sorted(known - set(plain))
+
+
+def _cell(record: Record, name: str, figure: str, places: Sequence[int]) -> str:
+    if name not in record.systems or not places:
+        return "–"
+    return f"{100 * record.mean(name, figure, places).value:.1f}"
+
+
+def _range(found: Interval) -> str:
+    return f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
+
+
+def _head(*cells: str) -> Iterator[str]:
+    yield _row(*cells)
+    yield _row(*("---" for _ in cells))
+
+
+def _row(*cells: str) -> str:
+    return f"| {' | '.join(cells)} |"
