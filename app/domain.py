@@ -61,11 +61,13 @@ class Plan(StrEnum):
     WITHDRAW = "withdraw"  # of what an ingest that was cancelled or failed has left visible
     CURATE = "curate"  # of the workspace: it has no document
     REBUILD = "rebuild"  # of the workspace: its graph anew from what was read
+    EVALUATE = "evaluate"  # of the workspace: its modes measured on questions
 
 
 FIRST_STAGE: Mapping[Plan, str] = {
     Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.WITHDRAW: "withdraw",
     Plan.CURATE: "resolve", Plan.REBUILD: "refold",
+    Plan.EVALUATE: "prepare",
 }  # fmt: skip
 
 
@@ -765,6 +767,21 @@ class Proposed:
 
     lines: tuple[str, ...]
     usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """Modes measured on questions by a job of the same id. `request` and `result` are JSON as
+    `app.evaluation` writes it, `result` "" until all is done; `measured` of `total` outcomes are
+    there. Lists leave both texts out."""
+
+    id: str
+    name: str
+    request: str
+    total: int
+    measured: int = 0
+    result: str = ""
+    created_at: float = 0.0
 
 
 # --- settings that core code sees ----------------------------------------------------------------

@@ -18,6 +18,7 @@ from app.api import (
     chat,
     curation,
     documents,
+    evaluations,
     graph,
     jobs,
     ollama,
@@ -66,7 +67,7 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     pages.install(app)
     app.include_router(operations.router)
     versioned = APIRouter()
-    for part in (documents, jobs, query, chat, curation, graph, admin):
+    for part in (documents, jobs, query, chat, curation, graph, evaluations, admin):
         versioned.include_router(part.router)
     app.include_router(versioned, prefix=VERSIONED)
     app.include_router(versioned, include_in_schema=False)

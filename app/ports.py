@@ -25,6 +25,7 @@ from app.domain import (
     Embeddings,
     Entity,
     EntityLinks,
+    Evaluation,
     Evidence,
     Extraction,
     Failure,
@@ -162,6 +163,43 @@ class Documents(Protocol):
 
     async def blob_in_use(self, blob_key: str) -> bool:
         """Whether any revision of any workspace refers to the blob as source or text."""
+        ...
+
+
+class Evaluations(Protocol):
+    """Measurements of the workspace and their history."""
+
+    async def open(self, evaluation: Evaluation, job: Job) -> None:
+        """Store it under the job's id and open the job, in one transaction. The same job again
+        changes nothing."""
+        ...
+
+    async def get(self, evaluation_id: str) -> Evaluation:
+        """Raises `NotFound`."""
+        ...
+
+    async def page(self, *, after: str = "", limit: int = 50) -> list[Evaluation]:
+        """Newest first, without request and result; `after` is the id of the last one seen."""
+        ...
+
+    async def amend(self, evaluation_id: str, request: str, total: int) -> None:
+        """Replace the request of one without a result; no-op for others."""
+        ...
+
+    async def put_outcomes(self, evaluation_id: str, lines: Mapping[str, str]) -> None:
+        """Keep outcomes by key, the last of each; no-op once there is a result, or it is gone."""
+        ...
+
+    async def outcomes(self, evaluation_id: str) -> list[str]:
+        """Those kept, by key; none once there is a result."""
+        ...
+
+    async def conclude(self, evaluation_id: str, result: str) -> None:
+        """Store the result in place of the outcomes; the first one stays."""
+        ...
+
+    async def remove(self, evaluation_id: str) -> bool:
+        """Forget it, with all that it measured; its job stays readable."""
         ...
 
 
@@ -874,6 +912,7 @@ class Workspace:
     blobs: Blobs
     options: Options
     archive: Archive
+    evaluations: Evaluations
 
 
 @dataclass(frozen=True, slots=True)

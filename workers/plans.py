@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.domain import FIRST_STAGE, Plan, Status, Step
 from app.ports import Models, Workspace
 from workers.stages import (
+    evaluate,
     extract,
     index,
     merge,
@@ -85,6 +86,12 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
         Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
         Stage("reindex", Status.INDEXING, index.run, index.of_workspace, durable=True),
         Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
+    ),
+    Plan.EVALUATE: (
+        Stage("prepare", Status.INDEXING, evaluate.prepare),
+        Stage("measure", Status.INDEXING, evaluate.measure, evaluate.lanes, durable=True),
+        Stage("judge", Status.INDEXING, evaluate.compare, evaluate.judging, durable=True),
+        Stage("conclude", Status.INDEXING, evaluate.conclude),
     ),
 }
 

@@ -30,6 +30,7 @@ TAGS = [
     {"name": "query", "description": "Questions and answers."},
     {"name": "chat", "description": "The same for clients of OpenAI's and Ollama's chat APIs."},
     {"name": "graph", "description": "Entities and relations."},
+    {"name": "evaluation", "description": "Modes measured on your documents and questions."},
     {"name": "admin", "description": "API keys and workspaces."},
     {"name": "operations", "description": "Health and counters; no key needed."},
 ]

@@ -143,6 +143,10 @@ class Coverable:
             for one in done:
                 del open_[one]
 
+    @property
+    def covered(self) -> frozenset[str]:
+        return frozenset(self._covered)
+
     def of(self, case: Case) -> list[frozenset[str]]:
         """Content words of each statement of the case that counts."""
         return [self._words[one] for one in case.evidence if one in self._covered]

@@ -13,6 +13,10 @@ def no_job(job_id: str) -> NotFound:
     return NotFound(f"There is no job {job_id}.")
 
 
+def no_evaluation(evaluation_id: str) -> NotFound:
+    return NotFound(f"There is no evaluation {evaluation_id}.")
+
+
 def same_job(job_id: str) -> Conflict:
     return Conflict(f"The job {job_id} belongs to a document that was deleted since.")
 

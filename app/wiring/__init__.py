@@ -53,6 +53,7 @@ async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIt
                 vectors=vectors(name),
                 blobs=blobs,
                 archive=graph.archive(name),
+                evaluations=graph.evaluations(name),
                 options=options,
             )
 

@@ -11,6 +11,7 @@ from app.ports import (
     Archive,
     Documents,
     Embedder,
+    Evaluations,
     GraphStore,
     Journal,
     Keyring,
@@ -35,6 +36,7 @@ class Graph:
     graph: Callable[[str], GraphStore]
     names: Callable[[str], Names]
     archive: Callable[[str], Archive]
+    evaluations: Callable[[str], Evaluations]
 
 
 async def open_graph(stack: AsyncExitStack, settings: Settings) -> Graph:
@@ -55,6 +57,7 @@ async def _open_sqlite(stack: AsyncExitStack, settings: Settings) -> Graph:
         lambda name: sqlite.SqliteGraph(database, name),
         lambda name: sqlite.SqliteNames(database, name),
         lambda name: sqlite.SqliteArchive(database, name),
+        lambda name: sqlite.SqliteEvaluations(database, name),
     )  # fmt: skip
 
 
@@ -75,6 +78,7 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
         lambda name: neo4j.Neo4jGraph(database, name),
         lambda name: neo4j.Neo4jNames(database, name),
         lambda name: neo4j.Neo4jArchive(database, name),
+        lambda name: neo4j.Neo4jEvaluations(database, name),
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from app.settings import Settings
 from tests.api.conftest import Site, assert_problem
 
 QUESTION = {"query": "What is amber?", "only_context": True}
+MEASURED = {"modes": ["naive"], "questions": [{"question": "What is amber?"}]}
 SPLIT = {"groups": [{"names": ["amber"]}]}
 # Method, path, body, the scope it needs; `{id}` and `{job}` are those of another workspace.
 ROUTES: list[tuple[str, str, object, Scope]] = [
@@ -53,6 +54,10 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("DELETE", "/graph/entities/amber", None, Scope.WRITE),
     ("GET", "/graph/edits", None, Scope.READ),
     ("DELETE", "/graph/edits?name=onyx", None, Scope.WRITE),
+    ("POST", "/evaluations", MEASURED, Scope.WRITE),
+    ("GET", "/evaluations", None, Scope.READ),
+    ("GET", "/evaluations/any", None, Scope.READ),
+    ("DELETE", "/evaluations/any", None, Scope.WRITE),
     ("GET", "/admin/workspaces", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/fingerprint", None, Scope.ADMIN),
     ("GET", "/admin/workspaces/mine/backup", None, Scope.ADMIN),
@@ -84,6 +89,7 @@ async def test_the_table_has_every_route(site: Site) -> None:
         "chunks/any": "chunks/{chunk_id}",
         "{job}": "{job_id}",
         "{key}": "{key_id}",
+        "evaluations/any": "evaluations/{evaluation_id}",
         "entities/amber": "entities/{entity_id}",
         "workspaces/mine/": "workspaces/{workspace}/",
     }

@@ -156,6 +156,9 @@ async def test_the_examples_run(site: Site, document: dict[str, Any]) -> None:
     body = example_of(schemas["OllamaChatBody"], document)
     reply = await site.client.post("/api/chat", json=body)
     assert reply.status_code == 200, reply.text
+    body = example_of(schemas["EvaluationRequestBody"], document)
+    reply = await site.client.post("/v1/evaluations", json=body)
+    assert reply.status_code == 202, reply.text
     reply = await site.client.get(
         "/v1/documents", params={"filters": '{"author": "Charles Dickens"}'}
     )

@@ -51,6 +51,7 @@ from app.stores.sqlite import (
     SqliteArchive,
     SqliteDatabase,
     SqliteDocuments,
+    SqliteEvaluations,
     SqliteGraph,
     SqliteNames,
 )
@@ -138,6 +139,7 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
                 vectors=EdgeVectors(vectors, WORKSPACE),
                 blobs=blobs,
                 archive=SqliteArchive(database, WORKSPACE),
+                evaluations=SqliteEvaluations(database, WORKSPACE),
                 options=Options(),
             ),
             models,

@@ -16,7 +16,7 @@ import pytest
 
 from app.domain import Extraction, Kind, KnownName, Mark, Plan, Profile, Ref, Revision
 from app.names import key as normal_key
-from app.ports import Archive, Documents, GraphStore, Journal, Keyring, Names
+from app.ports import Archive, Documents, Evaluations, GraphStore, Journal, Keyring, Names
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from migrations import migrate
 from tests import make
@@ -31,6 +31,7 @@ class Stores:
     graph: Callable[[str], GraphStore]
     archive: Callable[[str], Archive]
     names: Callable[[str], Names]
+    evaluations: Callable[[str], Evaluations]
     journal: Journal
     keyring: Keyring
     ping: Callable[[], Any]
@@ -51,6 +52,7 @@ async def open_stores(
                 graph=lambda workspace: sqlite.SqliteGraph(database, workspace),
                 archive=lambda workspace: sqlite.SqliteArchive(database, workspace),
                 names=lambda workspace: sqlite.SqliteNames(database, workspace),
+                evaluations=lambda workspace: sqlite.SqliteEvaluations(database, workspace),
                 journal=sqlite.SqliteJournal(database),
                 keyring=sqlite.SqliteKeyring(database),
                 ping=database.ping,
@@ -66,6 +68,7 @@ async def open_stores(
             graph=lambda workspace: neo4j.Neo4jGraph(database, workspace),
             archive=lambda workspace: neo4j.Neo4jArchive(database, workspace),
             names=lambda workspace: neo4j.Neo4jNames(database, workspace),
+            evaluations=lambda workspace: neo4j.Neo4jEvaluations(database, workspace),
             journal=neo4j.Neo4jJournal(database),
             keyring=neo4j.Neo4jKeyring(database),
             ping=database.ping,

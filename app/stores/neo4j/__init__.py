@@ -3,6 +3,7 @@
 from app.stores.neo4j.archive import Neo4jArchive
 from app.stores.neo4j.database import Database, open_database
 from app.stores.neo4j.documents import Neo4jDocuments
+from app.stores.neo4j.evaluations import Neo4jEvaluations
 from app.stores.neo4j.graph import Neo4jGraph
 from app.stores.neo4j.journal import Neo4jJournal
 from app.stores.neo4j.keyring import Neo4jKeyring
@@ -12,6 +13,7 @@ __all__ = [
     "Database",
     "Neo4jArchive",
     "Neo4jDocuments",
+    "Neo4jEvaluations",
     "Neo4jGraph",
     "Neo4jJournal",
     "Neo4jKeyring",

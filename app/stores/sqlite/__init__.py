@@ -3,6 +3,7 @@
 from app.stores.sqlite.archive import SqliteArchive
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.documents import SqliteDocuments
+from app.stores.sqlite.evaluations import SqliteEvaluations
 from app.stores.sqlite.graph import SqliteGraph
 from app.stores.sqlite.journal import SqliteJournal
 from app.stores.sqlite.keyring import SqliteKeyring
@@ -12,6 +13,7 @@ __all__ = [
     "SqliteArchive",
     "SqliteDatabase",
     "SqliteDocuments",
+    "SqliteEvaluations",
     "SqliteGraph",
     "SqliteJournal",
     "SqliteKeyring",

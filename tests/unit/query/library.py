@@ -42,6 +42,7 @@ from app.stores.sqlite import (
     SqliteArchive,
     SqliteDatabase,
     SqliteDocuments,
+    SqliteEvaluations,
     SqliteGraph,
     SqliteNames,
 )
@@ -265,6 +266,7 @@ async def open_libraries(folder: Path, *names: str) -> AsyncIterator[list[Librar
                     vectors=EdgeVectors(vectors, name),
                     blobs=blobs,
                     archive=SqliteArchive(database, name),
+                    evaluations=SqliteEvaluations(database, name),
                     options=Options(),
                 )
             )
