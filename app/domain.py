@@ -82,6 +82,7 @@ class Mode(StrEnum):
     PPR = "ppr"
     HYDE = "hyde"
     RQ = "rq"
+    AUTO = "auto"
     SUBGRAPH = "subgraph"
     ASR = "asr"
     BYPASS = "bypass"

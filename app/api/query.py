@@ -106,7 +106,8 @@ class QuestionBody(Body):
     ] = Field(description="The question.", examples=["What was Scrooge's partner called?"])
     mode: Mode = Field(
         Mode.MIX,
-        description="How to retrieve. `hyde`, `rq` and `bypass` take a language model: without one "
+        description="How to retrieve. `auto` chooses by the question and by what is stored, and "
+        "tells so in `explain.auto`. `hyde`, `rq` and `bypass` take a language model: without one "
         "the answer is 422 with the code `no_model`.",
     )
     top_k: int = Field(
@@ -314,7 +315,7 @@ class AnswerBody(BaseModel):
     """An answer with its evidence."""
 
     answer: str = Field(description="The answer, with `[n]` marks; empty with `only_context`.")
-    mode: Mode = Field(description="Mode that was used.")
+    mode: Mode = Field(description="Mode that was asked for.")
     model: str | None = Field(description="Model that wrote it; null: none did.")
     notice: str | None = Field(description="What the reader should know about the answer.")
     found: bool = Field(description="False: nothing relevant is stored, and no model was asked.")

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 from app.domain import Citation, Context, Mode, Prompt, Question, Usage
 from app.errors import AppError, BadModelOutput, Invalid, NoModel
 from app.ports import Models, Workspace
-from app.query import absence, citations, context, dual, rewriting, walk
+from app.query import absence, auto, citations, context, dual, rewriting, walk
 from app.query.anchored import mode as anchored
 from app.query.found import Clock, Found
 from app.query.keywords import standing_alone
@@ -240,10 +240,15 @@ async def _retrieve(
 ) -> Retrieved:
     if question.mode is Mode.BYPASS:
         raise Invalid("Mode bypass retrieves nothing.", code="no_context")
-    _check_levels(question)
     asked = replace(question, text=standing_alone(question))
-    retriever = MODES[question.mode]
-    if question.mode is Mode.MIX and question.mix_style == "lightrag":
+    choice: auto.Choice | None = None
+    if asked.mode is Mode.AUTO:
+        with clock.stage("choose"):
+            choice = await auto.choose(workspace, asked)
+        asked = replace(asked, mode=choice.mode)
+    _check_levels(asked)
+    retriever = MODES[asked.mode]
+    if asked.mode is Mode.MIX and asked.mix_style == "lightrag":
         retriever = dual.hybrid_and_naive
     with clock.stage("retrieve"):
         found = await retriever(workspace, models, asked, clock)
@@ -251,9 +256,10 @@ async def _retrieve(
         packed = await context.pack(workspace, models, asked, found)
     relevant = is_relevant(asked, found, packed.context)
     explain: dict[str, object] = {
-        "mode": question.mode.value,
+        "mode": asked.mode.value,
         "query": asked.text,
         "keywords": {"low": list(found.keywords.low), "high": list(found.keywords.high)},
+        **({"auto": choice.explained(found)} if choice else {}),
         **found.explain,
         "cut_by_budget": asdict(packed.cut),
         "tokens": packed.context.tokens,

@@ -33,7 +33,7 @@ LEAST_RARITY = 0.4
 def is_relevant(question: Question, found: Found, context: Context) -> bool:
     if context.empty:
         return False
-    if _is_general(question.text) or covered(question.text, found.names, context) >= MIN_SHARE:
+    if is_general(question.text) or covered(question.text, found.names, context) >= MIN_SHARE:
         return True
     return found.likeness >= (
         MIN_LIKENESS_ABROAD if _is_foreign(question.text, context) else MIN_LIKENESS
@@ -66,7 +66,7 @@ def _content(text: str) -> set[str]:
     return {term for term in terms(text) if term not in _empty_terms()}
 
 
-def _is_general(text: str) -> bool:
+def is_general(text: str) -> bool:
     """Nothing is asked for that a text could lack ('summarise the main topics')."""
     if any(phrase in text for phrase in _words()["general-unspaced"]):
         return True
