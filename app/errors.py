@@ -55,6 +55,12 @@ class NoModel(Invalid):
     status, code, title = 422, "no_model", "Language model required"
 
 
+class BadRecord(Invalid):
+    """A record of an archive that no backup writes."""
+
+    status, code, title = 422, "bad_record", "Unusable record"
+
+
 class Unauthenticated(AppError):
     """No key, or an unknown one."""
 
@@ -79,6 +85,12 @@ class Conflict(AppError):
 
 class TooLarge(AppError):
     status, code, title = 413, "too_large", "Too large"
+
+
+class Unsatisfiable(AppError):
+    """A range of bytes that a file does not have."""
+
+    status, code, title = 416, "range_not_satisfiable", "Range not satisfiable"
 
 
 class Overloaded(AppError):

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import IO, Any, Literal, Protocol
 
 from app.domain import (
     ApiKey,
@@ -605,7 +605,20 @@ class Blobs(Protocol):
 
     async def put(self, data: bytes) -> str: ...
 
+    async def put_file(self, file: IO[bytes]) -> str:
+        """The same of a seekable file of any length, read in pieces from its start."""
+        ...
+
     async def get(self, key: str) -> bytes: ...
+
+    async def size(self, key: str) -> int:
+        """In bytes; `NotFound` where it is gone."""
+        ...
+
+    def pieces(self, key: str, *, start: int = 0, end: int | None = None) -> AsyncIterator[bytes]:
+        """The bytes from `start` to before `end`, a few at a time. For what is too long for the
+        memory, or where nobody knows how long it is."""
+        ...
 
     async def has(self, key: str) -> bool: ...
 

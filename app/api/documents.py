@@ -9,11 +9,12 @@ from typing import Annotated, Any
 import orjson
 from fastapi import APIRouter, Header, Query, Request
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import PlainTextResponse, Response
+from fastapi.responses import PlainTextResponse, Response, StreamingResponse
 from pydantic import BaseModel, Field, TypeAdapter, ValidationError
 
 from app.api import estimates, ingestion, uploads
 from app.api.deps import ChunkId, Deployed, DocumentId, JsonOnly, Readable, Writable
+from app.api.downloads import download
 from app.api.events import CONTENT, EventStream
 from app.api.fields import Body, FilterBody
 from app.api.jobs import follow
@@ -238,19 +239,30 @@ async def delete_document(
     return JobIdBody(job_id=job.id)
 
 
+_PART: dict[str, Any] = {
+    "description": "The bytes asked for by `Range`.",
+    "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
+}
+
+
 @router.get(
     "/documents/{document_id}/text",
     summary="Get the parsed text",
     response_class=PlainTextResponse,
-    responses=responses(401, 403, 404, 409, 503),
+    responses={206: _PART, **responses(401, 403, 404, 409, 416, 503)},
 )
-async def get_text(document_id: DocumentId, workspace: Readable) -> Response:
-    """The text that offsets of chunks and citations count in (in code points)."""
+async def get_text(
+    document_id: DocumentId, workspace: Readable, request: Request
+) -> StreamingResponse:
+    """The text that offsets of chunks and citations count in (in code points). Takes a `Range` of
+    bytes."""
     document = await workspace.documents.get(document_id)
     if not document.revision.text:
         raise Conflict("This document has no parsed text yet.", code="not_parsed")
-    data = await workspace.blobs.get(document.revision.text)
-    return Response(data, media_type="text/plain; charset=utf-8", headers=_INERT)
+    return await download(
+        workspace.blobs, document.revision.text, request,
+        media_type="text/plain; charset=utf-8", headers=_INERT,
+    )  # fmt: skip
 
 
 @router.get(
@@ -291,14 +303,21 @@ def _position(cursor: str | None) -> int:
             "description": "The bytes as uploaded.",
             "content": {"*/*": {"schema": {"type": "string", "format": "binary"}}},
         },
-        **responses(401, 403, 404, 503),
+        206: _PART,
+        **responses(401, 403, 404, 416, 503),
     },
 )
-async def get_original(document_id: DocumentId, workspace: Readable) -> Response:
+async def get_original(
+    document_id: DocumentId, workspace: Readable, request: Request
+) -> StreamingResponse:
+    """The file, streamed. Takes a `Range` of bytes."""
     document = await workspace.documents.get(document_id)
-    data = await workspace.blobs.get(document.revision.source)
-    headers = {**_INERT, "Content-Disposition": uploads.content_disposition(document.revision.name)}
-    return Response(data, media_type=document.revision.media_type, headers=headers)
+    name = uploads.content_disposition(document.revision.name)
+    return await download(
+        workspace.blobs, document.revision.source, request,
+        media_type=document.revision.media_type,
+        headers={**_INERT, "Content-Disposition": name},
+    )  # fmt: skip
 
 
 # Uploaded HTML must not run in the name of this service, whatever a browser makes of it.

@@ -171,6 +171,7 @@ _MEANING = {
     409: "Clashes with the present state.",
     413: "Larger than this service takes.",
     415: "The content type or the type of the file cannot be read.",
+    416: "The file has none of the bytes of this range.",
     422: "A field has a wrong value (`errors` names each), or takes a language model (`no_model`).",
     429: "A limit was hit; `Retry-After` says when to come back.",
     502: "The model's reply could not be used.",

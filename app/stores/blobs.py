@@ -11,11 +11,11 @@ import asyncio
 import hashlib
 import os
 import re
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import IO, TYPE_CHECKING
 from urllib.parse import unquote, urlsplit
 
 import obstore
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 SCHEMES = ("file", "memory", "s3", "s3a", "gs", "az", "azure", "abfs", "abfss", "adl")
 RETRY: RetryConfig = {"max_retries": 4, "retry_timeout": timedelta(seconds=60)}
+PIECE = 2**20  # bytes that are read at a time
 PUT_TRIES = 3  # a deletion of the same bytes may empty their folder under a write
 _KEY = re.compile(r"[0-9a-f]{64}")
 
@@ -47,12 +48,26 @@ class ObjectBlobs:
         """Atomic. Equal bytes are written again, not asked for first: that costs the same call and
         heals a blob that was damaged or is being deleted."""
         key = await asyncio.to_thread(_digest, data)
+        await self._put(key, lambda: data)
+        return key
+
+    async def put_file(self, file: IO[bytes]) -> str:
+        key = await asyncio.to_thread(_digest_of_file, file)
+
+        def again() -> IO[bytes]:
+            file.seek(0)
+            return file
+
+        await self._put(key, again)
+        return key
+
+    async def _put(self, key: str, content: Callable[[], bytes | IO[bytes]]) -> None:
         for _ in range(PUT_TRIES):
             with suppress(FileNotFoundError), _errors():
-                await obstore.put_async(self._store, _path(key), data)
+                await obstore.put_async(self._store, _path(key), content())
                 if isinstance(self._store, LocalStore) and self._store.prefix is not None:
                     await asyncio.to_thread(_sync, self._store.prefix / _path(key))
-                return key
+                return
         raise Unavailable("The file was deleted while it was stored; try again.")
 
     async def get(self, key: str) -> bytes:
@@ -64,6 +79,31 @@ class ObjectBlobs:
                 return bytes(await result.bytes_async())
         except FileNotFoundError as error:
             raise NotFound("The stored file is gone.") from error
+
+    async def size(self, key: str) -> int:
+        if not _KEY.fullmatch(key):
+            raise NotFound("No stored file has this key.")
+        try:
+            with _errors():
+                return (await obstore.head_async(self._store, _path(key)))["size"]
+        except FileNotFoundError as error:
+            raise NotFound("The stored file is gone.") from error
+
+    async def pieces(
+        self, key: str, *, start: int = 0, end: int | None = None
+    ) -> AsyncIterator[bytes]:
+        size = await self.size(key)
+        end = size if end is None else min(end, size)
+        # A store that streams would hold its connection for as long as a slow reader takes.
+        for begin in range(start, end, PIECE):
+            try:
+                with _errors():
+                    piece = await obstore.get_range_async(
+                        self._store, _path(key), start=begin, end=min(begin + PIECE, end)
+                    )
+            except FileNotFoundError as error:
+                raise NotFound("The stored file is gone.") from error
+            yield bytes(piece)
 
     async def has(self, key: str) -> bool:
         if not _KEY.fullmatch(key):
@@ -128,6 +168,14 @@ def _sync(file: Path) -> None:
 
 def _digest(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
+
+
+def _digest_of_file(file: IO[bytes]) -> str:
+    file.seek(0)
+    digest = hashlib.sha256()
+    while piece := file.read(PIECE):
+        digest.update(piece)
+    return digest.hexdigest()
 
 
 def _path(key: str) -> str:

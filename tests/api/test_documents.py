@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import tempfile
+import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+import httpx
 import pytest
 
 from app.api.uploads import content_disposition, file_name
 from app.domain import FIRST_STAGE, Failure, Job, Plan, State
-from tests.api.conftest import Site, assert_problem
+from tests.api.conftest import BASE, Site, assert_problem
 
+TWENTY = b"0123456789\n....ABCDE"
 TEXT = "Amber is a fossil resin. Amber is found at the Baltic Sea by Johanna Weber."
 
 
@@ -323,6 +327,93 @@ async def test_the_original_comes_back_as_it_went_in_and_inert(site: Site) -> No
     assert reply.headers["x-content-type-options"] == "nosniff"
     assert reply.headers["content-disposition"].startswith("attachment;")
     assert "sandbox" in reply.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize(
+    ("wanted", "part", "told"),
+    [
+        ("bytes=0-4", b"01234", "bytes 0-4/20"), ("bytes=15-", b"ABCDE", "bytes 15-19/20"),
+        ("bytes=-3", b"CDE", "bytes 17-19/20"), ("BYTES=19-99999", b"E", "bytes 19-19/20"),
+        ("bytes=-99", TWENTY, "bytes 0-19/20"), ("", None, None),
+        ("bytes=5-2", None, None), ("bytes=a-b", None, None), ("bytes=-", None, None),
+        ("bytes=0-1,3-4", None, None), ("lines=1-2", None, None),
+    ],
+)  # fmt: skip
+async def test_a_range_of_an_original_can_be_asked_for(
+    site: Site, wanted: str, part: bytes | None, told: str | None
+) -> None:
+    data = TWENTY
+    [accepted] = await post(site, files=[("files", ("a.txt", data))])
+    url = f"/documents/{accepted['id']}/original"
+    reply = await site.client.get(url, headers={"Range": wanted})
+    assert reply.status_code == (200 if told is None else 206)
+    assert reply.content == (data if part is None else part)
+    assert reply.headers.get("content-range") == told
+    assert reply.headers["content-length"] == str(len(reply.content))
+    assert reply.headers["accept-ranges"] == "bytes"
+    other = await site.client.get(url, headers={"Range": "bytes=0-1", "If-Range": '"old"'})
+    assert (other.status_code, other.content) == (200, data)
+    same = {"Range": "bytes=0-1", "If-Range": reply.headers["etag"]}
+    assert (await site.client.get(url, headers=same)).status_code == 206
+
+
+async def test_a_range_beyond_the_file_is_said(site: Site) -> None:
+    [accepted] = await post(site, json={"text": TEXT})
+    await site.work()
+    for wanted in ("bytes=99999-", "bytes=-0", f"bytes={10**17}-{10**17}"):
+        for what in ("text", "original"):
+            url = f"/documents/{accepted['id']}/{what}"
+            reply = await site.client.get(url, headers={"Range": wanted})
+            assert_problem(reply, 416, "range_not_satisfiable", "bytes")
+
+
+@pytest.mark.parametrize("what", ["text", "original"])
+async def test_long_files_are_sent_without_being_held(site: Site, what: str) -> None:
+    """Several at a time, which together would not fit."""
+    await site.add(TEXT, id="long")
+    workspace = site.services.workspace("default")
+    with tempfile.TemporaryFile() as file:
+        for _ in range(64):
+            file.write(bytes(2**20))
+        key = await workspace.blobs.put_file(file)
+
+    class Long:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(workspace.documents, name)
+
+        async def get(self, document_id: str) -> Any:
+            document = await workspace.documents.get(document_id)
+            assert document.live
+            return replace(document, live=replace(document.live, source=key, text=key))
+
+    spaces: Any = lambda name: replace(workspace, documents=Long())  # noqa: E731
+    deployed = site.app.state.deployment
+    services = replace(deployed.services, workspace=spaces)
+    site.app.state.deployment = replace(deployed, services=services)
+    url, seen = f"{BASE}/documents/long/{what}", 0
+
+    async def receive() -> dict[str, Any]:
+        await asyncio.sleep(3600)
+        raise AssertionError
+
+    async def send(message: Any) -> None:
+        nonlocal seen
+        seen += len(message.get("body", b""))
+
+    scope = {
+        "type": "http", "method": "GET", "path": httpx.URL(url).path, "headers": [],
+        "query_string": b"", "http_version": "1.1", "scheme": "http", "client": ("127.0.0.1", 1),
+        "server": ("127.0.0.1", 8080), "root_path": "", "state": {}, "asgi": {"version": "3.0"},
+        "raw_path": httpx.URL(url).raw_path,
+    }  # fmt: skip
+    scope["headers"] = [(b"host", b"127.0.0.1:8080")]
+    tracemalloc.start()
+    try:
+        await asyncio.gather(*(site.app(dict(scope), receive, send) for _ in range(3)))
+        assert seen == 3 * 64 * 2**20
+        assert tracemalloc.get_traced_memory()[1] < 24 * 2**20
+    finally:
+        tracemalloc.stop()
 
 
 async def test_text_that_was_not_parsed_yet_is_a_conflict(site: Site) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import re
+import tempfile
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -16,7 +17,7 @@ from urllib.parse import parse_qsl, urlsplit
 import pytest
 
 from app.errors import Misconfigured, NotFound, Unavailable
-from app.stores.blobs import ObjectBlobs
+from app.stores.blobs import PIECE, ObjectBlobs
 
 
 class Bucket(ThreadingHTTPServer):
@@ -63,6 +64,11 @@ class BucketHandler(BaseHTTPRequestHandler):
             self._xml("ListBucketResult", "".join(found) + "<IsTruncated>false</IsTruncated>")
         else:
             body = self.server.objects.get(path)
+            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("range", ""))
+            if body is not None and wanted:
+                start, end = int(wanted[1]), int(wanted[2]) + 1
+                self._reply(206, body[start:end], span=f"bytes {start}-{end - 1}/{len(body)}")
+                return
             self._reply(404 if body is None else 200, body or b"")
 
     def do_POST(self) -> None:
@@ -106,8 +112,10 @@ class BucketHandler(BaseHTTPRequestHandler):
     def _xml(self, root: str, inner: str) -> None:
         self._reply(200, f"<{root}>{inner}</{root}>".encode())
 
-    def _reply(self, status: int, body: bytes = b"", etag: str = "none") -> None:
+    def _reply(self, status: int, body: bytes = b"", etag: str = "none", span: str = "") -> None:
         self.send_response(status)
+        if span:
+            self.send_header("content-range", span)
         self.send_header("etag", f'"{etag}"')
         self.send_header("last-modified", "Tue, 01 Jan 2030 00:00:00 GMT")
         self.send_header("content-length", str(len(body)))
@@ -152,6 +160,36 @@ async def test_bytes_come_back_by_their_hash(blobs: ObjectBlobs) -> None:
     key = await blobs.put(data)
     assert key == hashlib.sha256(data).hexdigest()
     assert await blobs.get(key) == data
+
+
+async def test_a_file_is_stored_from_its_start_and_read_in_parts(blobs: ObjectBlobs) -> None:
+    data = bytes(range(256)) * 50_000
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        key = await blobs.put_file(file)
+    assert key == hashlib.sha256(data).hexdigest()
+    assert await blobs.get(key) == data
+    assert await blobs.size(key) == len(data)
+    for start, end in ((0, None), (0, 0), (5, 10), (len(data) - 3, len(data) + 9), (2**20, None)):
+        pieces = [piece async for piece in blobs.pieces(key, start=start, end=end)]
+        assert b"".join(pieces) == data[start:end]
+        assert all(len(piece) <= PIECE for piece in pieces)
+
+
+async def test_an_empty_file_can_be_stored_from_a_file(blobs: ObjectBlobs) -> None:
+    with tempfile.TemporaryFile() as file:
+        key = await blobs.put_file(file)
+    assert key == await blobs.put(b"")
+    assert await blobs.size(key) == 0
+    assert [piece async for piece in blobs.pieces(key)] == []
+
+
+@pytest.mark.parametrize("key", ["0" * 64, "", "../../etc/passwd"])
+async def test_parts_of_what_is_not_there_are_not_found(blobs: ObjectBlobs, key: str) -> None:
+    with pytest.raises(NotFound):
+        await blobs.size(key)
+    with pytest.raises(NotFound):
+        await anext(blobs.pieces(key))
 
 
 async def test_an_empty_file_is_a_file(blobs: ObjectBlobs) -> None:
