@@ -22,13 +22,13 @@ from app.api.deps import WORKSPACE
 from app.errors import Invalid, NotFound
 from app.ports import Services
 from app.settings import load
-from app.upkeep import container
 from app.upkeep.backup import backup
 from app.upkeep.check import check, repaired
 from app.upkeep.container import compressed
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import Fingerprint, dump
 from app.upkeep.restore import Restored, restore
+from app.upkeep.verify import header
 from app.wiring import embedded_queue, open_services
 
 Run = Callable[[Coroutine[Any, Any, Any]], Any]
@@ -167,7 +167,7 @@ async def _backup(workspace: str, out: IO[bytes], *, packed: bool) -> None:
 
 
 async def _restore(source: IO[bytes], workspace: str) -> None:
-    name = workspace or str(container.header(source)["workspace"])
+    name = workspace or header(source).workspace
     async with _services() as services:
         await _names(services, name)
         _tell(await restore(services, name, source))

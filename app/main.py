@@ -83,7 +83,10 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
             expose_headers=["X-Request-ID", "Retry-After"],
         )  # fmt: skip
     app.add_middleware(
-        RequestMiddleware, metrics=metrics, max_upload_bytes=settings.max_upload_bytes
+        RequestMiddleware,
+        metrics=metrics,
+        max_upload_bytes=settings.max_upload_bytes,
+        max_restore_bytes=settings.max_restore_bytes,
     )
     return app
 

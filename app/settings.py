@@ -154,6 +154,9 @@ class Settings(BaseSettings):
     max_upload_bytes: int = Field(
         100 * 2**20, ge=1024, description="Largest upload: all files of a request together."
     )
+    max_restore_bytes: int = Field(
+        64 * 2**30, ge=2**20, description="Largest archive that POST /restore takes, unpacked."
+    )
     max_documents_per_request: int = Field(
         200, ge=1, le=10_000, description="Most documents in one upload."
     )

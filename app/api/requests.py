@@ -35,10 +35,12 @@ SLASH = "\x1f"
 
 
 class RequestMiddleware:
-    def __init__(self, app: ASGIApp, *, metrics: Metrics, max_upload_bytes: int) -> None:
+    def __init__(
+        self, app: ASGIApp, *, metrics: Metrics, max_upload_bytes: int, max_restore_bytes: int
+    ) -> None:
         self.app = app
         self.metrics = metrics
-        self.max_upload_bytes = max_upload_bytes
+        self.max_upload_bytes, self.max_restore_bytes = max_upload_bytes, max_restore_bytes
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -80,7 +82,7 @@ class RequestMiddleware:
         ):
             limit = self.max_upload_bytes + OVERHEAD
         elif _RESTORE.fullmatch(scope["path"]):
-            limit = sys.maxsize  # of a workspace, which goes to the disk
+            limit = self.max_restore_bytes  # of a workspace, which goes to the disk
         declared = headers.get("content-length", "")
         if declared.isascii() and declared.isdigit() and int(declared) > limit:
             refusal = problems.response(_too_large(limit), path=scope["path"])

@@ -15,7 +15,7 @@ from pydantic import BaseModel, Field
 
 from app.api.deps import WORKSPACE, Administrator, Deployed
 from app.api.problems import responses
-from app.errors import Forbidden
+from app.errors import Forbidden, Unavailable
 from app.ports import Workspace
 from app.upkeep.backup import backup
 from app.upkeep.check import check, repaired
@@ -158,11 +158,17 @@ async def back_up_workspace(
 )
 async def restore_workspace(workspace: Kept, request: Request, deployed: Deployed) -> RestoredBody:
     """Fill an empty workspace, under any name. Nothing is stored before the whole archive was
-    checked; it is kept in a temporary file until then, whatever its size."""
+    checked; it is kept in a temporary file until then. One larger than the limit, unpacked, is
+    refused (413); a record that no backup writes is named with its line (422 `bad_record`)."""
     with tempfile.TemporaryFile() as file:
         async for piece in request.stream():
-            await asyncio.to_thread(file.write, piece)
-        done = await restore(deployed.services, workspace.name, file)
+            try:
+                await asyncio.to_thread(file.write, piece)
+            except OSError as error:
+                raise Unavailable("There is no room on the disk for this archive.") from error
+        done = await restore(
+            deployed.services, workspace.name, file, limit=deployed.settings.max_restore_bytes
+        )
     return RestoredBody(**asdict(done))
 
 

@@ -7,7 +7,9 @@ and the manifest names what is void.
 
 from __future__ import annotations
 
+import asyncio
 import logging
+import tempfile
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
@@ -24,6 +26,7 @@ log = logging.getLogger("heliograph.backup")
 
 PAGE = 64  # records a member
 DOCUMENTS = 50
+IN_MEMORY = 2**23  # bytes of a blob; beyond, it lies on the disk
 TRIES = 5  # for a document that changes all the time
 
 
@@ -44,7 +47,8 @@ async def backup(workspace: Workspace, embedder: Embedder, *, now: float) -> Asy
         yield piece
     async for piece in _graph(workspace, writer):
         yield piece
-    yield writer.end(void=documents.void, documents=documents.count)
+    missing = sorted(documents.missing)
+    yield writer.end(void=documents.void, documents=documents.count, missing=missing)
     log.info("workspace.backed_up workspace=%s documents=%d", workspace.name, documents.count)
 
 
@@ -71,6 +75,7 @@ class _Documents:
         self._blobs: set[str] = set()  # written, by the first half of their keys
         self._number = 0
         self.void: list[int] = []
+        self.missing: set[str] = set()
         self.count = 0
 
     async def pieces(self) -> AsyncIterator[bytes]:
@@ -102,12 +107,8 @@ class _Documents:
     async def _document(self, document: Document) -> AsyncIterator[bytes]:
         for key in (*blobs_of(document.live), *blobs_of(document.pending)):
             if key[:32] not in self._blobs:
-                try:
-                    data = await self._workspace.blobs.get(key)
-                except NotFound:
-                    continue  # `check` says so
-                self._blobs.add(key[:32])
-                yield self._writer.member(f"blobs/{key}", data)
+                async for piece in self._blob(key):
+                    yield piece
         self._number += 1
         dates = await self._workspace.archive.dates([document.id])
         yield self._writer.json(
@@ -125,6 +126,19 @@ class _Documents:
             if kept := [held for held in page if held.extraction and not held.gone]:
                 records = await self._chunks(kept, text)
                 yield self._writer.page(f"chunks/{self._number:08}", records)
+
+    async def _blob(self, key: str) -> AsyncIterator[bytes]:
+        """By way of a file: it may be deleted while it is read, and its entry must be whole."""
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as file:
+            try:
+                async for piece in self._workspace.blobs.pieces(key):
+                    await asyncio.to_thread(file.write, piece)
+            except NotFound:
+                self.missing.add(key)  # `check` says so
+                return
+            self._blobs.add(key[:32])
+            for piece in self._writer.file(f"blobs/{key}", file):
+                yield piece
 
     async def _text(self, document: Document) -> str | None:
         """What visible chunks must be a part of: while a replacement is merged, those of both

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import hashlib
+import io
 import json
 import tarfile
 import zlib
@@ -21,7 +22,10 @@ FORMAT = 1
 HEADER = "heliograph.json"
 MANIFEST = "manifest.json"
 MAX_MEMBER = 2**31  # bytes; a blob is one member
+MAX_PAGE = 2**26  # bytes of a page of records, which is read whole
+PAGE_BYTES = 2**23  # beyond, a page is ended
 _BLOCK = 512
+_PIECE = 2**20
 _GZIP = b"\x1f\x8b"
 
 
@@ -32,10 +36,12 @@ class Seal:
         self.members = 0
         self._hash = hashlib.sha256()
 
-    def add(self, name: str, data: bytes) -> None:
+    def begin(self, name: str, size: int) -> None:
         self.members += 1
-        self._hash.update(f"{name}\0{len(data)}\0".encode())
-        self._hash.update(data)
+        self._hash.update(f"{name}\0{size}\0".encode("utf-8", "surrogateescape"))
+
+    def add(self, piece: bytes) -> None:
+        self._hash.update(piece)
 
     @property
     def checksum(self) -> str:
@@ -50,22 +56,45 @@ class Writer:
     _numbers: dict[str, int] = field(default_factory=dict)
 
     def member(self, name: str, data: bytes) -> bytes:
-        self.seal.add(name, data)
-        return _entry(name, data)
+        self.seal.begin(name, len(data))
+        self.seal.add(data)
+        return _entry(name, len(data)) + data + _padding(len(data))
+
+    def file(self, name: str, file: IO[bytes]) -> Iterator[bytes]:
+        """A member of all that the file holds, piece by piece."""
+        size = file.seek(0, io.SEEK_END)
+        file.seek(0)
+        self.seal.begin(name, size)
+        yield _entry(name, size)
+        while piece := file.read(_PIECE):
+            self.seal.add(piece)
+            yield piece
+        yield _padding(size)
 
     def json(self, name: str, value: Mapping[str, Any]) -> bytes:
         return self.member(name, encoded(value))
 
     def page(self, folder: str, records: Sequence[Mapping[str, Any]]) -> bytes:
-        """The next page of a kind of records."""
+        """The next page of a kind of records, or several where they are long."""
+        pages: list[list[bytes]] = [[]]
+        size = 0
+        for line in map(encoded, records):
+            if pages[-1] and size + len(line) > PAGE_BYTES:
+                pages.append([])
+                size = 0
+            pages[-1].append(line)
+            size += len(line)
+        return b"".join(self._page(folder, b"\n".join(lines)) for lines in pages)
+
+    def _page(self, folder: str, lines: bytes) -> bytes:
         number = self._numbers.get(folder, 0) + 1
         self._numbers[folder] = number
-        lines = b"\n".join(encoded(record) for record in records)
         return self.member(f"{folder}/{number:08}.ndjson", lines)
 
     def end(self, **facts: Any) -> bytes:
         manifest = {**facts, "members": self.seal.members, "sha256": self.seal.checksum}
-        return _entry(MANIFEST, encoded(manifest)) + bytes(2 * _BLOCK)
+        data = encoded(manifest)
+        return _entry(MANIFEST, len(data)) + data + _padding(len(data)) + bytes(2 * _BLOCK)
 
 
 def encoded(value: Mapping[str, Any]) -> bytes:
@@ -81,100 +110,122 @@ async def compressed(stream: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     yield packer.flush()
 
 
-def _entry(name: str, data: bytes) -> bytes:
+def _entry(name: str, size: int) -> bytes:
     info = tarfile.TarInfo(name)
-    info.size = len(data)
+    info.size = size
     info.mode = 0o600
-    padding = -len(data) % _BLOCK
-    return info.tobuf(tarfile.USTAR_FORMAT) + data + bytes(padding)
+    return info.tobuf(tarfile.USTAR_FORMAT)
+
+
+def _padding(size: int) -> bytes:
+    return bytes(-size % _BLOCK)
 
 
 # --- reading -------------------------------------------------------------------------------------
 
 
+class _Content:
+    """The file after gzip, read forwards: entry by entry, no more than a piece in memory."""
+
+    def __init__(self, file: IO[bytes], limit: int | None) -> None:
+        self._file, self._limit = file, limit
+        self.seal: Seal | None = None  # of what is read of the entry at hand
+        self._total = 0
+        self._left = 0  # of the entry at hand
+        self._padding = 0
+
+    def entry(self) -> tarfile.TarInfo | None:
+        """The next one; None at the end. What is left of the one before is skipped."""
+        while self.read():
+            pass
+        self._exactly(self._padding)
+        self._padding = 0
+        block = self._some(_BLOCK)
+        if len(block) < _BLOCK or not any(block):
+            return None
+        try:
+            info = tarfile.TarInfo.frombuf(block, "utf-8", "surrogateescape")
+        except tarfile.TarError as error:
+            raise Invalid("This is no archive of a workspace: it is no tar file.") from error
+        # Entries that describe others would be read whole by `tarfile`, however long they are.
+        if info.type not in (tarfile.REGTYPE, tarfile.AREGTYPE) or info.size < 0:
+            raise Invalid("This is no archive of a workspace: it has more than files.")
+        self._count(info.size)
+        self._left, self._padding = info.size, -info.size % _BLOCK
+        return info
+
+    def read(self) -> bytes:
+        """The next piece of the entry; empty at its end."""
+        piece = self._exactly(min(_PIECE, self._left))
+        self._left -= len(piece)
+        if self.seal:
+            self.seal.add(piece)
+        return piece
+
+    def _count(self, size: int) -> None:
+        if size > MAX_MEMBER:
+            raise TooLarge("The archive has a member of more than 2 GiB.")
+        self._total += size
+        if self._limit is not None and self._total > self._limit:
+            raise too_large(self._limit)
+
+    def _exactly(self, size: int) -> bytes:
+        found = self._some(size)
+        if len(found) < size:
+            raise Invalid("The archive cannot be read to its end: it is cut off.")
+        return found
+
+    def _some(self, size: int) -> bytes:
+        try:
+            return self._file.read(size) if size else b""
+        except (EOFError, OSError, zlib.error) as error:
+            raise Invalid(
+                f"The archive cannot be read to its end: {type(error).__name__}."
+            ) from error
+
+
+def too_large(limit: int) -> TooLarge:
+    return TooLarge(
+        f"The archive has more than {limit:,} bytes, unpacked. Raise "
+        "HELIOGRAPH_MAX_RESTORE_BYTES, or use `heliograph restore`, which has no limit."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Member:
+    """Its content can be read once, before the next member is asked for."""
+
     name: str
-    data: bytes
+    size: int
+    _content: _Content
 
     @property
     def folder(self) -> str:
         return self.name.partition("/")[0]
 
-    def json(self) -> Any:
-        return json.loads(self.data)
+    def pieces(self) -> Iterator[bytes]:
+        while piece := self._content.read():
+            yield piece
 
-    def records(self) -> list[Any]:
-        return [json.loads(line) for line in self.data.split(b"\n") if line]
+    def data(self) -> bytes:
+        """All of it. Raises `TooLarge` for what is too much for a page of records."""
+        if self.size > MAX_PAGE:
+            raise TooLarge(f"The archive's {self.name} has more than {MAX_PAGE:,} bytes.")
+        return b"".join(self.pieces())
 
 
-def members(file: IO[bytes]) -> Iterator[Member]:
-    """All members from the start of the file, one in memory at a time. Raises `Invalid`."""
+def members(
+    file: IO[bytes], *, limit: int | None = None, seal: Seal | None = None
+) -> Iterator[Member]:
+    """All members from the start of the file, each added to the seal but for the manifest, which
+    tells its sum. Raises `Invalid`, and `TooLarge` for more than `limit` bytes in all."""
     file.seek(0)
     packed = file.read(2) == _GZIP
     file.seek(0)
     plain: IO[bytes] = gzip.GzipFile(fileobj=file) if packed else file  # type: ignore[assignment]  # reads as one
-    try:
-        with tarfile.open(fileobj=plain, mode="r|") as archive:
-            while (info := archive.next()) is not None:
-                archive.members = []  # type: ignore[attr-defined]  # or all would be kept
-                if not info.isreg():
-                    raise Invalid("This is no archive of a workspace: it has more than files.")
-                if info.size > MAX_MEMBER:
-                    raise TooLarge("The archive has a member of more than 2 GiB.")
-                content = archive.extractfile(info)
-                assert content is not None, "it is a file"
-                yield Member(info.name, content.read())
-    except (tarfile.TarError, EOFError, OSError, zlib.error) as error:
-        raise Invalid(f"The archive cannot be read to its end: {type(error).__name__}.") from error
-
-
-@dataclass(frozen=True, slots=True)
-class Contents:
-    header: Mapping[str, Any]
-    manifest: Mapping[str, Any]
-
-
-def verified(file: IO[bytes]) -> Contents:
-    """Reads everything once; raises `Invalid` unless it is whole and as it was written."""
-    seal = Seal()
-    first: Mapping[str, Any] | None = None
-    for member in members(file):
-        if first is None:
-            first = _header(member)
-        if member.name == MANIFEST:
-            manifest = _object(member)
-            told = (manifest.get("members"), manifest.get("sha256"))
-            if told != (seal.members, seal.checksum):
-                raise Invalid("The archive is damaged: its checksum is not that of its contents.")
-            return Contents(first, manifest)
-        seal.add(member.name, member.data)
-    raise Invalid("The archive is cut off: it has no manifest.")
-
-
-def header(file: IO[bytes]) -> Mapping[str, Any]:
-    """What the archive says of itself, unchecked. Raises `Invalid`."""
-    for member in members(file):
-        return _header(member)
-    raise Invalid("This is no archive of a workspace.")
-
-
-def _header(member: Member) -> Mapping[str, Any]:
-    if member.name != HEADER:
-        raise Invalid("This is no archive of a workspace.")
-    found = _object(member)
-    if found.get("format") != FORMAT:
-        raise Invalid(
-            f"The archive has the format {found.get('format')}, this version reads {FORMAT}."
-        )
-    return found
-
-
-def _object(member: Member) -> Mapping[str, Any]:
-    try:
-        found = member.json()
-    except ValueError:
-        found = None
-    if not isinstance(found, dict):
-        raise Invalid(f"The archive is damaged: its {member.name} is no JSON object.")
-    return found
+    content = _Content(plain, limit)
+    while (info := content.entry()) is not None:
+        content.seal = seal if info.name != MANIFEST else None
+        if content.seal:
+            content.seal.begin(info.name, info.size)
+        yield Member(info.name, info.size, content)

@@ -3,57 +3,51 @@
 The archive is checked as a whole before anything is written. The graph is folded anew from what
 chunks say. A job of the workspace is held all the while: should this process die, a worker goes on
 with it and makes what is missing of profiles and vectors; should an error end it, what was stored
-is taken back.
+is taken back. In memory are the chunks of one document and a page of other records at a time.
 """
 
 from __future__ import annotations
 
 import asyncio
 import logging
+import pickle  # of our own, in a file that nobody else has
+import tempfile
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
-from typing import IO, Any, TypeVar
+from dataclasses import dataclass, replace
+from typing import IO, Any, Self, TypeVar
 
 from app.domain import (
+    Chunk,
     Document,
     Failure,
     Kind,
     Mark,
-    Placement,
     Plan,
     Point,
     Profile,
     Ref,
     Revision,
-    Ruling,
     State,
     Status,
     Step,
     Ticket,
-    Usage,
 )
-from app.errors import Conflict, Invalid
-from app.holdings import HeldPlacement
+from app.errors import BadRecord, Conflict
 from app.ports import Services, Workspace
-from app.upkeep import container
+from app.upkeep import records
+from app.upkeep.container import Member, members
 from app.upkeep.emptying import empty
-from app.upkeep.forms import (
-    Json,
-    chunk_of,
-    extraction_of,
-    failure_of,
-    point_of,
-    revision_of,
-)
 from app.upkeep.jobs import LEASE, claimed, held, new_job, send, workspace_job
+from app.upkeep.records import ChunkRecord, DocumentRecord, ProfileRecord, unpacked
+from app.upkeep.verify import Contents, document_number, verified
 
 log = logging.getLogger("heliograph.restore")
 
 FOLD = 16  # chunks a transaction
-MAX_ID = 128  # characters, as of an upload: another id could not be deleted again
-# What records of another shape lead to: a sound checksum says that the file is as it was written,
-# and not that a backup wrote it.
+IN_MEMORY = 2**23  # bytes of a blob, or of chunks that wait; beyond, they lie on the disk
+NO_BLOB = "0" * 64  # a hash that nothing has: of what was gone when the archive was written
+# What records that fit their types can still lead to.
 _MISSHAPEN = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 
 T = TypeVar("T")
@@ -70,10 +64,13 @@ class Restored:
     vectors: bool = True  # False: of another model; a worker makes them anew
 
 
-async def restore(services: Services, name: str, file: IO[bytes]) -> Restored:
-    """Fill the empty workspace from a seekable archive. Raises `Invalid` for one that is damaged,
-    `Conflict` if the workspace has documents; then nothing was changed."""
-    contents = await asyncio.to_thread(container.verified, file)
+async def restore(
+    services: Services, name: str, file: IO[bytes], *, limit: int | None = None
+) -> Restored:
+    """Fill the empty workspace from a seekable archive of at most `limit` bytes, unpacked. Raises
+    `Invalid` for one that is damaged, `BadRecord` for what no backup writes, `TooLarge`, `Conflict`
+    if the workspace has documents; then nothing was changed."""
+    contents = await asyncio.to_thread(verified, file, limit=limit)
     workspace = services.workspace(name)
     if await workspace.documents.page(limit=1):
         raise Conflict(f"The workspace {name} has documents: restore into an empty one.")
@@ -87,7 +84,7 @@ async def restore(services: Services, name: str, file: IO[bytes]) -> Restored:
             await asyncio.shield(empty(services, workspace, jobs))
             if isinstance(error, _MISSHAPEN):
                 log.warning("restore.misshapen workspace=%s", name, exc_info=error)
-                raise Invalid(
+                raise BadRecord(
                     "The archive holds something that no backup writes: "
                     f"{type(error).__name__}. Nothing was restored."
                 ) from error
@@ -103,118 +100,113 @@ async def restore(services: Services, name: str, file: IO[bytes]) -> Restored:
 # --- the archive, member by member ---------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Record:
-    """A document of the archive with its chunks."""
-
-    json: Json
-    chunks: list[Json] = field(default_factory=list)
-
-
 class _Filling:
     def __init__(
-        self, services: Services, workspace: Workspace, contents: container.Contents, jobs: set[str]
+        self, services: Services, workspace: Workspace, contents: Contents, jobs: set[str]
     ) -> None:
         self._services, self._workspace, self._jobs = services, workspace, jobs
-        self._void = set(contents.manifest["void"])
-        embedding = contents.header["embedding"]
-        embedder = services.models.embedder
-        self._same_model = (embedding["model"], embedding["dimension"]) == (
+        self._void, self._missing = set(contents.manifest.void), set(contents.manifest.missing)
+        embedding, embedder = contents.header.embedding, services.models.embedder
+        self._dimension = embedding.dimension
+        self._same_model = (embedding.model, embedding.dimension) == (
             embedder.model, embedder.dimension,
         )  # fmt: skip
         self.done = Restored(workspace.name, vectors=self._same_model)
         self.tickets: list[Ticket] = []
 
     async def fill(self, file: IO[bytes]) -> None:
-        waiting: _Record | None = None
-        number = ""
-        async for member in _in_thread(container.members(file)):
-            if waiting is not None and not member.name.startswith(f"chunks/{number}/"):
-                await self._document(waiting)
-                waiting = None
+        found = _Ahead(_in_thread(members(file)))
+        while (member := await found.take()) is not None:
             if member.folder == "documents":
-                number = member.name.removeprefix("documents/").removesuffix(".json")
+                number = document_number(member)
                 if int(number) not in self._void:
-                    waiting = _Record(member.json())
-            elif member.folder == "chunks":
-                if waiting is not None:
-                    waiting.chunks += member.records()
+                    record = records.document_of(member)
+                    await self._document(record, self._pages(found, number, record))
             else:
                 await self._other(member)
 
-    async def _other(self, member: container.Member) -> None:
+    async def _pages(
+        self, found: _Ahead, number: str, document: DocumentRecord
+    ) -> AsyncIterator[list[ChunkRecord]]:
+        """Chunks of the document, which lie right behind it."""
+        while (member := await found.look()) and member.name.startswith(f"chunks/{number}/"):
+            await found.take()
+            yield await asyncio.to_thread(records.chunks_of, member, document, self._dimension)
+
+    async def _other(self, member: Member) -> None:
         match member.folder:
             case "blobs":
                 await self._blob(member)
             case "rulings":
-                rulings = [Ruling(**one) for one in member.records()]
-                await self._workspace.archive.admit_names(rulings, [])
+                await self._workspace.archive.admit_names(records.rulings_of(member), [])
             case "placements":
-                placed = [
-                    HeldPlacement(
-                        Placement(one["key"], one["scope"], one["entity"], one["name"]),
-                        one["by_hand"],
-                    )
-                    for one in member.records()
-                ]
-                await self._workspace.archive.admit_names([], placed)
+                await self._workspace.archive.admit_names([], records.placements_of(member))
             case "entities":
-                await self._profiles(Kind.ENTITY, member.records())
+                await self._profiles(Kind.ENTITY, member)
             case "relations":
-                await self._profiles(Kind.RELATION, member.records())
+                await self._profiles(Kind.RELATION, member)
 
-    async def _blob(self, member: container.Member) -> None:
-        key = await self._workspace.blobs.put(member.data)
-        if member.name != f"blobs/{key}":
-            raise Invalid("The archive holds a file under the hash of another one.")
+    async def _blob(self, member: Member) -> None:
+        with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as file:
+            await asyncio.to_thread(_copy, member, file)
+            await self._workspace.blobs.put_file(file)
 
     # --- documents -------------------------------------------------------------------------------
 
-    async def _document(self, record: _Record) -> None:
-        json = record.json
-        document_id = json["id"]
-        if not isinstance(document_id, str) or not 0 < len(document_id) <= MAX_ID:
-            raise Invalid(f"The archive has a document without an id of 1 to {MAX_ID} characters.")
-        live, pending = revision_of(json["live"]), revision_of(json["pending"])
-        failure = failure_of(json["error"])
-        ended = State(json["state"]).final
-        if live is not None:
-            chunks = [one for one in record.chunks if one["live"]]
-            failed = failure if ended and json["failed"] and pending is None else None
-            await self._visible(document_id, live, chunks, failed)
-        if pending is not None:
-            chunks = [one for one in record.chunks if not one["live"] and one["extraction"]]
-            await self._coming(document_id, pending, chunks, failure if ended else None)
-        stored = await self._workspace.documents.get(document_id)
-        await self._workspace.archive.admit(_as_it_was(stored, json), json["date"])
+    async def _document(
+        self, record: DocumentRecord, pages: AsyncIterator[list[ChunkRecord]]
+    ) -> None:
+        ended = record.state.final
+        with _Told() as live, _Told() as coming:
+            async for page in pages:
+                await live.add([one for one in page if one.live])
+                await coming.add([one for one in page if not one.live])
+            if record.live is not None:
+                lasting = ended and record.failed and record.pending is None
+                failure = record.error if lasting else None
+                await self._visible(record.id, self._reachable(record.live), live, failure)
+            if record.pending is not None:
+                failure = record.error if ended else None
+                await self._coming(record.id, self._reachable(record.pending), coming, failure)
+        stored = await self._workspace.documents.get(record.id)
+        await self._workspace.archive.admit(_as_it_was(stored, record), record.date)
         self.done.documents += 1
 
+    def _reachable(self, revision: Revision) -> Revision:
+        """Without what was gone already: another workspace may have the same bytes."""
+        source, text = (
+            NO_BLOB if key in self._missing else key for key in (revision.source, revision.text)
+        )
+        return replace(revision, source=source, text=text)
+
     async def _visible(
-        self, document_id: str, revision: Revision, told: Sequence[Json], failure: Failure | None
+        self, document_id: str, revision: Revision, told: _Told, failure: Failure | None
     ) -> None:
         """The whole ingest at once. A worker that takes over would read the document as usual, and
         find what its chunks say."""
         async with self._ingest(document_id, revision) as step:
-            ids = await self._put(step, told)
-            graph = self._workspace.graph
-            for start in range(0, len(ids), FOLD):
-                await graph.fold(document_id, step.job_id, ids[start : start + FOLD])
+            async for page in self._put(step, told):
+                for start in range(0, len(page), FOLD):
+                    ids = [one.chunk.id for one in page[start : start + FOLD]]
+                    await self._workspace.graph.fold(document_id, step.job_id, ids)
             await self._workspace.documents.publish(document_id, step.job_id)
-            await self._points_of(told, ids, document_id)
-            self.done.chunks += len(ids)
+            async for page in told.pages():
+                await self._points_of(page, document_id)
+                self.done.chunks += len(page)
             if failure is None:
                 await self._services.journal.finish(step, next_status=Status.READY, lease=LEASE)
             else:
                 await self._close(step, failure)
 
     async def _coming(
-        self, document_id: str, revision: Revision, told: Sequence[Json], failure: Failure | None
+        self, document_id: str, revision: Revision, told: _Told, failure: Failure | None
     ) -> None:
         """As an upload that waits for a worker, which finds chunks that were read and paid for; or
         as one that failed."""
         original = replace(revision, text="", title="")
         async with self._ingest(document_id, original) as step:
-            await self._put(step, told)
+            async for _ in self._put(step, told):
+                pass
             if failure is not None:
                 await self._close(step, failure)
                 return
@@ -236,58 +228,56 @@ class _Filling:
         state = State.CANCELLED if failure.code == "cancelled" else State.FAILED
         await self._services.journal.close(step.workspace, step.job_id, state, failure)
 
-    async def _put(self, step: Step, told: Sequence[Json]) -> list[str]:
-        """Chunks with what they say; ids in the order given."""
-        chunks = [chunk_of(one["chunk"]) for one in told]
+    async def _put(self, step: Step, told: _Told) -> AsyncIterator[list[ChunkRecord]]:
+        """Chunks, then what they say; each page once it is stored."""
         graph = self._workspace.graph
-        await graph.put_chunks(step.document_id, step.job_id, chunks, [one["key"] for one in told])
-        for chunk, one in zip(chunks, told, strict=True):
-            await graph.put_extraction(chunk.id, extraction_of(one["extraction"]))
-        return [chunk.id for chunk in chunks]
+        await graph.put_chunks(step.document_id, step.job_id, told.chunks, told.keys)
+        async for page in told.pages():
+            for one in page:
+                await graph.put_extraction(one.chunk.id, one.extraction)
+            yield page
 
-    async def _points_of(self, told: Sequence[Json], ids: Sequence[str], document_id: str) -> None:
+    async def _points_of(self, told: Sequence[ChunkRecord], document_id: str) -> None:
         if not self._same_model:
             return
         points = [
-            point_of(one["point"], Ref(Kind.CHUNK, id), document_id)
-            for one, id in zip(told, ids, strict=True)
-            if one["point"]
+            unpacked(one.point, Ref(Kind.CHUNK, one.chunk.id), document_id)
+            for one in told
+            if one.point
         ]
-        await self._workspace.vectors.upsert(points)
-        await self._workspace.graph.mark_indexed([Mark(point.ref, 0, "") for point in points])
+        if points:
+            await self._workspace.vectors.upsert(points)
+            await self._workspace.graph.mark_indexed([Mark(point.ref, 0, "") for point in points])
 
     # --- profiles --------------------------------------------------------------------------------
 
-    async def _profiles(self, kind: Kind, records: Sequence[Json]) -> None:
+    async def _profiles(self, kind: Kind, member: Member) -> None:
         """Where the evidence is that from which they were made; with their vectors."""
+        told = await asyncio.to_thread(records.profiles_of, member, kind, self._dimension)
         graph = self._workspace.graph
-        refs = [Ref(kind, one["key"]) for one in records]
+        refs = [Ref(kind, one.key) for one in told]
         found = {one.ref.key: one for one in await graph.evidence(refs, limit=0)}
         counts = await self._mentions(kind, list(found))
         fresh = [
             one
-            for one in records
-            if one["key"] in found
-            and (one["mentions"], one["described"]) == (counts[one["key"]], found[one["key"]].count)
+            for one in told
+            if one.key in found
+            and (one.mentions, one.described) == (counts[one.key], found[one.key].count)
         ]
         await graph.put_profiles(
             [
-                Profile(
-                    Ref(kind, one["key"]), one["profile"], found[one["key"]].revision,
-                    one["covered"],
-                )
+                Profile(Ref(kind, one.key), one.profile, found[one.key].revision, one.covered)
                 for one in fresh
             ]
-        )  # fmt: skip
-        indexed = [one for one in fresh if one["point"] and self._same_model]
-        points: list[Point] = [point_of(one["point"], Ref(kind, one["key"])) for one in indexed]
-        await self._workspace.vectors.upsert(points)
-        await graph.mark_indexed(
-            [
-                Mark(Ref(kind, one["key"]), found[one["key"]].revision, one["digest"])
-                for one in indexed
-            ]
         )
+        indexed = [(one, point) for one in fresh if (point := self._point(kind, one))]
+        await self._workspace.vectors.upsert([point for _, point in indexed])
+        await graph.mark_indexed(
+            [Mark(point.ref, found[one.key].revision, one.digest) for one, point in indexed]
+        )
+
+    def _point(self, kind: Kind, one: ProfileRecord) -> Point | None:
+        return unpacked(one.point, Ref(kind, one.key)) if one.point and self._same_model else None
 
     async def _mentions(self, kind: Kind, keys: Sequence[str]) -> Mapping[str, int]:
         graph = self._workspace.graph
@@ -296,15 +286,67 @@ class _Filling:
         return {one.key: one.mentions for one in await graph.relations(keys)}
 
 
-def _as_it_was(document: Document, json: Json) -> Document:
+def _as_it_was(document: Document, record: DocumentRecord) -> Document:
     return replace(
-        document, version=json["version"], warnings=tuple(json["warnings"]),
-        usage=Usage(**json["usage"]), created_at=json["created_at"],
-        updated_at=json["updated_at"],
+        document, version=record.version, warnings=record.warnings, usage=record.usage,
+        created_at=record.created_at, updated_at=record.updated_at,
     )  # fmt: skip
 
 
 # --- reading beside the loop ---------------------------------------------------------------------
+
+
+class _Told:
+    """Chunk records of one document, in a file. Their chunks are in memory as well: they are put in
+    one transaction, as those of an upload."""
+
+    def __init__(self) -> None:
+        self._file: IO[bytes] = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115 - closed by __exit__
+        self.chunks: list[Chunk] = []
+        self.keys: list[str] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    async def add(self, page: list[ChunkRecord]) -> None:
+        if page:
+            await asyncio.to_thread(pickle.dump, page, self._file)
+            self.chunks += [one.chunk for one in page]
+            self.keys += [one.key for one in page]
+
+    async def pages(self) -> AsyncIterator[list[ChunkRecord]]:
+        self._file.seek(0)
+        while True:
+            try:
+                page: list[ChunkRecord] = await asyncio.to_thread(pickle.load, self._file)
+            except EOFError:
+                return
+            yield page
+
+
+class _Ahead:
+    """Members one by one, with a look at the next."""
+
+    def __init__(self, found: AsyncIterator[Member]) -> None:
+        self._found = found
+        self._next: Member | None = None
+
+    async def look(self) -> Member | None:
+        if self._next is None:
+            self._next = await anext(self._found, None)
+        return self._next
+
+    async def take(self) -> Member | None:
+        member, self._next = await self.look(), None
+        return member
+
+
+def _copy(member: Member, file: IO[bytes]) -> None:
+    for piece in member.pieces():
+        file.write(piece)
 
 
 async def _in_thread(found: Iterator[T]) -> AsyncIterator[T]:

@@ -9,6 +9,8 @@ import json
 import subprocess
 import sys
 import tarfile
+import tempfile
+import tracemalloc
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -18,16 +20,17 @@ from typing import IO, Any
 import pytest
 
 from app.domain import Kind, Placement, Plan, Ruling, Status, VectorQuery
-from app.errors import Conflict, Invalid, Unavailable
+from app.errors import BadRecord, Conflict, Invalid, NotFound, TooLarge, Unavailable
 from app.folding import document_scope
 from app.ports import Services
 from app.settings import Settings
 from app.upkeep.backup import backup
 from app.upkeep.check import check
-from app.upkeep.container import MANIFEST, Writer, compressed
+from app.upkeep.container import MANIFEST, PAGE_BYTES, Seal, Writer, compressed, members
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from app.upkeep.restore import restore
+from app.upkeep.verify import verified
 from app.wiring import embedded_queue, open_services
 from tests import make, qdrant_standin
 from tests.servers import Server
@@ -223,7 +226,7 @@ async def test_a_damaged_archive_changes_nothing(rig: Rig, harm: Any) -> None:
     assert await rig.services.journal.jobs("copy") == []
 
 
-def resealed(data: bytes, name: str, harm: Callable[[Any], Any]) -> bytes:
+def resealed(data: bytes, name: str, harm: Callable[[Any], Any], **changed: Any) -> bytes:
     """With JSON of members changed, and a checksum that fits."""
     writer, out, told = Writer(), b"", {}
     with tarfile.open(fileobj=io.BytesIO(data)) as old:
@@ -238,7 +241,7 @@ def resealed(data: bytes, name: str, harm: Callable[[Any], Any]) -> bytes:
                 lines = [json.loads(line) for line in held.split(b"\n")]
                 held = b"\n".join(json.dumps(harm(line)).encode() for line in lines)
             out += writer.member(member.name, held)
-    facts = {"void": told["void"], "documents": told["documents"]}
+    facts = {"void": told["void"], "documents": told["documents"], **changed}
     return out + writer.end(**(harm(facts) if name == MANIFEST else facts))
 
 
@@ -256,7 +259,9 @@ def resealed(data: bytes, name: str, harm: Callable[[Any], Any]) -> bytes:
         ("documents/", lambda held: {**held, "version": 10**30}),
         ("chunks/", lambda held: {"chunk": held["chunk"]}),
         ("chunks/", lambda held: {**held, "extraction": {"entities": 5}}),
+        ("chunks/", lambda held: {**held, "chunk": {**held["chunk"], "document_id": "theirs"}}),
         ("entities/", lambda held: [held]),
+        ("entities/", lambda held: {**held, "point": {**held["point"], "dense": "AAAA"}}),
     ],
 )
 async def test_an_archive_that_no_backup_writes_is_refused_and_changes_nothing(
@@ -268,6 +273,105 @@ async def test_an_archive_that_no_backup_writes_is_refused_and_changes_nothing(
         await restore(rig.services, "copy", io.BytesIO(resealed(data, name, harm)))
     assert await rig.workspace("copy").documents.page() == []
     assert await lines(rig.services, "copy") == []
+
+
+async def test_an_archive_cannot_reach_for_the_files_of_another_workspace(rig: Rig) -> None:
+    await fill(rig)
+    secret = await rig.workspace("theirs").blobs.put(b"not yours")
+    data = (await archived(rig.services, "default")).read()
+
+    def reach(held: Any) -> Any:
+        return {**held, "live": {**held["live"], "source": secret, "text": secret}}
+
+    with pytest.raises(BadRecord, match="lacks a file"):
+        await restore(rig.services, "copy", io.BytesIO(resealed(data, "documents/", reach)))
+    assert await rig.workspace("copy").documents.page() == []
+    # An archive may say that a file was gone when it was written: then it stays gone.
+    facts = {"missing": [secret]}
+    await restore(rig.services, "copy", io.BytesIO(resealed(data, "documents/", reach, **facts)))
+    for document in await rig.workspace("copy").documents.page():
+        for key in (document.revision.source, document.revision.text):
+            with pytest.raises(NotFound):
+                await rig.workspace("copy").blobs.get(key)
+
+
+async def test_a_workspace_that_has_lost_files_can_still_be_moved(rig: Rig) -> None:
+    await fill(rig)
+    mine = await rig.workspace().documents.get("mine")
+    await rig.workspace().blobs.delete([mine.revision.source])
+    done = await restore(rig.services, "copy", await archived(rig.services, "default"))
+    assert done.documents == 2
+    moved = await rig.workspace("copy").documents.get("mine")
+    with pytest.raises(NotFound):
+        await rig.workspace("copy").blobs.get(moved.revision.source)
+    held = await rig.workspace("copy").archive.chunks(document_id="mine", limit=9)
+    assert [one.live for one in held] == [True]
+
+
+async def test_an_archive_larger_than_the_limit_is_refused_before_it_is_unpacked(rig: Rig) -> None:
+    await fill(rig)
+    bomb = Writer()
+    data = bomb.json("heliograph.json", {}) + bomb.member("blobs/" + "0" * 64, bytes(10**7))
+    file = io.BytesIO(gzip.compress(data + bomb.end()))
+    with pytest.raises(TooLarge, match="HELIOGRAPH_MAX_RESTORE_BYTES"):
+        list(members(file, limit=10**6))
+    whole = await archived(rig.services, "default")
+    with pytest.raises(TooLarge, match="HELIOGRAPH_MAX_RESTORE_BYTES"):
+        await restore(rig.services, "copy", whole, limit=10**3)
+    await restore(rig.services, "copy", whole, limit=10**7)
+
+
+async def test_long_blobs_and_pages_go_through_in_pieces(rig: Rig) -> None:
+    """More than any member may have in memory: blobs of 96 MiB, read and written with less."""
+    await fill(rig)
+    length, chunk = 96 * 2**20, bytes(range(256)) * 4096
+    with tempfile.TemporaryFile() as file:
+        for _ in range(length // len(chunk)):
+            file.write(chunk)
+        key = await rig.workspace().blobs.put_file(file)
+    writer = Writer()
+    tracemalloc.start()
+    try:
+        with tempfile.TemporaryFile() as blob, tempfile.TemporaryFile() as archive:
+            async for piece in rig.workspace().blobs.pieces(key):
+                blob.write(piece)
+            for piece in writer.file(f"blobs/{key}", blob):
+                archive.write(piece)
+            archive.write(writer.end())
+            seal = Seal()
+            for member in members(archive, seal=seal):
+                for _ in member.pieces():
+                    pass
+        assert seal.checksum == writer.seal.checksum
+        assert tracemalloc.get_traced_memory()[1] < 16 * 2**20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_page_is_ended_where_it_grows_long() -> None:
+    writer = Writer()
+    data = writer.page("chunks/1", [{"text": "x" * (PAGE_BYTES // 3)} for _ in range(5)])
+    data += writer.end()
+    found = [(one.name, one.size) for one in members(io.BytesIO(data))]
+    assert [name for name, _ in found][:-1] == [f"chunks/1/{n:08}.ndjson" for n in (1, 2, 3)]
+    assert all(size < PAGE_BYTES for _, size in found)
+
+
+@pytest.mark.parametrize("kind", [tarfile.XHDTYPE, tarfile.GNUTYPE_LONGNAME, tarfile.DIRTYPE,
+                                  tarfile.SYMTYPE, tarfile.GNUTYPE_SPARSE])  # fmt: skip
+def test_entries_that_are_no_plain_files_are_refused_unread(kind: bytes) -> None:
+    info = tarfile.TarInfo("heliograph.json")
+    info.type, info.size = kind, 2**33
+    with pytest.raises(Invalid):
+        list(members(io.BytesIO(info.tobuf(tarfile.GNU_FORMAT) + bytes(4096))))
+
+
+@pytest.mark.parametrize("length", [0, 1, 511, 512, 513, 700, 1023, 1024, 1500])
+def test_an_archive_that_is_cut_anywhere_is_refused(length: int) -> None:
+    writer = Writer()
+    whole = writer.member("heliograph.json", b"{}") + writer.end(void=[], documents=0)
+    with pytest.raises(Invalid):
+        verified(io.BytesIO(whole[:length]))
 
 
 async def test_a_restore_that_fails_leaves_what_was_uploaded_meanwhile(rig: Rig) -> None:
