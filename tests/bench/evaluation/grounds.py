@@ -86,8 +86,12 @@ GROUNDS: tuple[Ground, ...] = (
 
 def chosen(names: str) -> tuple[Ground, ...]:
     """Grounds by their keys or patterns such as `musique*`, comma separated; "" for all."""
+    return tuple(ground for ground in GROUNDS if matches(ground.key, names))
+
+
+def matches(key: str, names: str) -> bool:
     wanted = [name.strip() for name in names.split(",") if name.strip()] or ["*"]
-    return tuple(g for g in GROUNDS if any(fnmatch.fnmatch(g.key, one) for one in wanted))
+    return any(fnmatch.fnmatch(key, one) for one in wanted)
 
 
 def shared() -> Path:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from app.evaluation.intervals import Interval
-from tests.bench.evaluation import plots
+from tests.bench.evaluation import kgqa, plots
 from tests.bench.evaluation.aims import AIMS, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
 from tests.bench.evaluation.records import Outcome, Record
@@ -33,7 +33,7 @@ def write(results: Path, page: Path) -> None:
     parts = {
         "overview": _overview(records), "aims": _aims(records), "modes": _modes(records),
         "gains": _gains(records, results), "published": _published(records),
-        "themes": _themes(records), "triples": _triples(results), "details": _details(records),
+        "themes": _themes(records), "triples": kgqa.shown(results), "details": _details(records),
     }  # fmt: skip
     plots.bars(_bars(records), results / "recall.svg")
     text = TEMPLATE.read_text(encoding="utf-8")
@@ -160,11 +160,6 @@ def _themes(records: Records) -> Iterator[str]:
             cells = [_cell(record, name, f"recall@{k}", places) for k in (2, 5, 10)]
             yield _row(ground.label, name, *cells, str(len(places)))
     yield ""
-
-
-def _triples(results: Path) -> Iterator[str]:
-    path = results / "triples.md"
-    yield path.read_text(encoding="utf-8") if path.exists() else "Not measured here.\n"
 
 
 def _details(records: Records) -> Iterator[str]:
