@@ -63,13 +63,13 @@ class Measuring:
         records = [(ground, self._record(ground, pieces)) for ground in grounds]
         for ground, record in records:
             await self._baselines(ground, record, pieces)
-        if self._wanted.reference:
-            await asyncio.to_thread(self._of_reference, store, records)
         await self._of_modes(store, records, [m for m in self._wanted.modes if m not in REPLAYED])
         if store.set in DECOMPOSED:
             with replaying([store.set]) as url:
                 modes = [mode for mode in self._wanted.modes if mode in REPLAYED]
                 await self._of_modes(store, records, modes, settings(url))
+        if self._wanted.reference:
+            await asyncio.to_thread(self._of_reference, store, records)
 
     async def _of_modes(
         self, store: Store, records: Sequence[tuple[Ground, Record]], modes: Sequence[str],
