@@ -18,17 +18,19 @@ from app.rules.embedder import LocalEmbedder
 from tests.bench.evaluation.baselines import Bm25, Dense, Piece
 from tests.bench.evaluation.filling import Stores
 from tests.bench.evaluation.grounds import MOST, Ground, Store
-from tests.bench.evaluation.records import Outcome, Record, ranks_of
+from tests.bench.evaluation.records import SUMMARIES, Outcome, Record, ranks_of
 from tests.bench.evaluation.reference import PREFIX, Reference, lightrag, published
 from tests.bench.evaluation.stores import WORKSPACE, fingerprint_of
 from tests.bench.evaluation.vectors import RememberedEmbedder
 from tests.bench.replay.process import replaying, settings
-from tests.system.stack import ROOT, embedded
+from tests.system.stack import ROOT, Service, embedded
 
 # Asked all questions of a set: what aims are about, and what costs little.
 WHOLE = ("mix", "bm25", "dense", "naive")
 QUERYING = ("app", "workers")  # code that a result of the service depends on
 BASELINES = ("bm25", "dense")
+# Asked all questions about themes.
+THEMED = ("naive", "global", "community", "mix", PREFIX)
 # The levels of `hybrid` one by one, and `mix` as LightRAG has it; measured on sets as they are.
 VARIANTS = ("mix:mix_style=lightrag", "hybrid:high_level=false", "hybrid:low_level=false")
 # Modes that need a model, and sets for which one can be replayed.
@@ -87,6 +89,8 @@ class Measuring:
             return
         environment = {**self._stores.environment(store), **(model or {})}
         with embedded(self._stores.folder(store), environment) as service:
+            if any(mode.partition(":")[0] == "community" for _, _, mode in open_):
+                await asyncio.to_thread(_divide, service)
             async with heliograph(service.url, WORKSPACE) as target:
                 for ground, record, mode in open_:
                     await self._of_service(ground, record, target, mode)
@@ -195,10 +199,21 @@ class Measuring:
         return record
 
     def _chosen(self, record: Record, name: str) -> list[int]:
-        """Evenly spaced questions that seek something."""
+        """Evenly spaced questions that seek something, and for some systems all about themes."""
         asked = [place for place, golds in enumerate(record.golds) if golds]
         whole = name in WHOLE and (not self._wanted.quick or name in BASELINES)
         if whole or len(asked) <= self._wanted.most:
             return asked
         step = len(asked) / self._wanted.most
-        return [asked[int(n * step)] for n in range(self._wanted.most)]
+        spaced = {asked[int(n * step)] for n in range(self._wanted.most)}
+        if name in THEMED:
+            spaced |= {place for place in asked if record.kinds[place] == SUMMARIES}
+        return sorted(spaced)
+
+
+def _divide(service: Service) -> None:
+    """Have communities built, with reports by rules, where they are not there yet."""
+    job = service.json("POST", "/graph/communities", 202)["id"]
+    while (state := service.json("GET", f"/jobs/{job}")["state"]) != "done":
+        assert state in ("queued", "running"), service.tail()
+        time.sleep(0.5)

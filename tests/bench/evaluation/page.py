@@ -9,7 +9,7 @@ from app.evaluation.intervals import Interval
 from tests.bench.evaluation import kgqa, plots
 from tests.bench.evaluation.aims import AIMS, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
-from tests.bench.evaluation.records import Outcome, Record
+from tests.bench.evaluation.records import SUMMARIES, Outcome, Record
 from tests.bench.evaluation.reference import PREFIX, PUBLISHED
 
 ORDER = (
@@ -17,7 +17,6 @@ ORDER = (
     "community", "hyde", "rq", "auto",
 )  # fmt: skip
 OURS = "mix"
-SUMMARIES = "Contextual Summarize"  # kind of the questions about themes
 FIGURES = ("recall@2", "recall@5", "recall@10", "all@8", "mrr", "ndcg@10")
 TEMPLATE = Path(__file__).with_name("page.md")
 HEADS = ("r@2", "r@5", "r@10", "all@8", "MRR", "nDCG@10")
@@ -92,16 +91,10 @@ def _modes(records: Records) -> Iterator[str]:
         names = _named(chosen.values())
         yield from _head("system", *(ground.label for ground in chosen))
         for name in names:
-            cells = [_own(record, name) for record in chosen.values()]
+            cells = [_cell(record, name, "recall@5", shared(record)) for record in chosen.values()]
             shown = f"**{name}**" if name == OURS else name
             yield _row(shown, *cells)
         yield ""
-
-
-def _own(record: Record, name: str) -> str:
-    if name not in record.systems:
-        return "–"
-    return _cell(record, name, "recall@5", record.common([name]))
 
 
 def _gains(records: Records, results: Path) -> Iterator[str]:
@@ -166,8 +159,9 @@ def _details(records: Records) -> Iterator[str]:
     for ground, record in records.items():
         yield f"### {title(ground)}\n"
         yield from _head("system", *HEADS, "tokens", "calls", "ms", "questions")
+        places = shared(record)
         for name in _named([record]):
-            outcome, places = record.systems[name], record.common([name])
+            outcome = record.systems[name]
             figures = [
                 "–" if record.statements and not one.startswith("recall")
                 else _cell(record, name, one, places)
@@ -222,6 +216,11 @@ def forms(records: Records) -> list[tuple[str, Records]]:
         if some:
             found.append((name, some))
     return found
+
+
+def shared(record: Record) -> list[int]:
+    """Questions that all systems of a ground were asked."""
+    return record.common(list(record.systems))
 
 
 def best(record: Record, names: Sequence[str]) -> str:

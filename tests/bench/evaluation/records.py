@@ -19,6 +19,7 @@ from app.evaluation.metrics import Figure, Found, covers, ranking_of
 from app.evaluation.questions import Case
 from app.terms import terms
 
+SUMMARIES = "Contextual Summarize"  # kind of the questions about themes
 Ranks = Sequence[int]  # of each gold the rank of the first unit that satisfies it; 0: none does
 Asked = Sequence[Ranks | None]  # by question; None: this system was not asked it
 
