@@ -19,7 +19,7 @@ from rich.table import Table as RichTable
 from app.api.auth import make_key
 from app.api.deps import WORKSPACE
 from app.domain import Mode, Scope
-from app.errors import Invalid
+from app.errors import Invalid, NoModel
 from app.evaluation import generate, judge, questions, report, results, run
 from app.evaluation.intervals import SEED
 from app.evaluation.questions import QuestionSet
@@ -68,7 +68,7 @@ async def evaluate(wanted: Wanted) -> None:
         raise Invalid(f"--against must be one of the modes: {', '.join(labels)}.")
     sizes = generate.Sizes.of(wanted.sizes) if wanted.sizes else None
     if load().llm_url.startswith("offline:") and (pairs or sizes):
-        raise Invalid(judge.NO_MODEL if pairs else generate.NO_MODEL, code="no_model")
+        raise NoModel(judge.NO_MODEL if pairs else generate.NO_MODEL)
     passages = questions.read_corpus(wanted.folder, titles=wanted.titles, only=wanted.only)
     out = wanted.out or Path(f"evaluation-{_plain(wanted.folder.resolve().name)}")
     out.mkdir(parents=True, exist_ok=True)

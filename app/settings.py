@@ -192,7 +192,9 @@ class Settings(BaseSettings):
     extract_model: str = Field("", description="Model that reads chunks.")
     profile_model: str = Field("", description="Model that summarises.")
     judge_model: str = Field(
-        "", description="Model that is asked which doubtful names are one thing; empty: none is."
+        "",
+        description="Model that is asked which doubtful names are one thing (empty: none is), and "
+        "judges evaluations.",
     )
     keyword_model: str = Field("", description="Model that finds a question's keywords.")
     rewrite_model: str = Field("", description="Model that rewrites questions (modes hyde and rq).")

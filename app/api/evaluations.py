@@ -16,10 +16,11 @@ from app.api.fields import MAX_ID, Body
 from app.api.problems import responses
 from app.api.query import MAX_QUERY, QuestionBody
 from app.api.schemas import FailureBody, after, cursor_of, moment, page_of
-from app.domain import Evaluation, Job, Plan, State, first_ticket
-from app.errors import Conflict, Invalid, NotFound
+from app.domain import Evaluation, Job, Mode, Plan, State, first_ticket
+from app.errors import Conflict, Invalid, NoModel, NotFound
 from app.evaluation import generate, judge
 from app.evaluation.generate import Sizes
+from app.evaluation.inside import question_of
 from app.evaluation.intervals import SEED
 from app.evaluation.orders import Request
 from app.evaluation.targets import MAX_VARIANT, Variant
@@ -33,6 +34,7 @@ MAX_MODES = 16
 MAX_OUTCOMES = 5000  # questions times modes and pairs: what one result can hold
 MAX_RUNNING = 2  # of a workspace at a time
 MAX_STATEMENT = 2000
+TAKE_A_MODEL = frozenset({Mode.HYDE, Mode.RQ, Mode.BYPASS})
 
 EvaluationId = Annotated[str, Path(description="Id of an evaluation.", max_length=64)]
 Label = Annotated[
@@ -181,6 +183,7 @@ def variant_of(label: str) -> Variant:
         raise Invalid(f"{label}: {said}.", code="unknown_mode") from None
     if "stream" in variant.options or "only_context" in variant.options:
         raise Invalid(f"{label}: only options of retrieval can be measured.", code="unknown_mode")
+    question_of("?", "", variant)
     return variant
 
 
@@ -325,7 +328,10 @@ async def delete_evaluation(
 
 def _refuse_without_model(request: Request, models: Models) -> None:
     if models.referee is None and (request.pairs or request.generate):
-        raise Invalid(judge.NO_MODEL if request.pairs else generate.NO_MODEL, code="no_model")
+        raise NoModel(judge.NO_MODEL if request.pairs else generate.NO_MODEL)
+    modes = [Variant.of(one).mode for one in request.modes]
+    if models.answerer.model is None and (taking := TAKE_A_MODEL.intersection(modes)):
+        raise NoModel(f"The mode {min(taking)} takes a language model: set HELIOGRAPH_LLM_URL.")
 
 
 async def _refuse_unknown(workspace: Workspace, request: Request) -> None:

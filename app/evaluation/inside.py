@@ -85,6 +85,7 @@ def question_of(text: str, workspace: str, variant: Variant) -> Question:
     plain = Question(text, workspace, mode)
     known_options = {one.name for one in fields(Question)} - _FIXED
     for name, value in variant.options.items():
-        if name not in known_options or type(value) is not type(getattr(plain, name)):
+        wanted = type(getattr(plain, name)) if name in known_options else None
+        if type(value) is not wanted and not (wanted is float and type(value) is int):
             raise Invalid(f"{variant.label}: a question has no option {name} with such a value.")
     return replace(plain, **variant.options)  # type: ignore[arg-type]  # checked above

@@ -79,8 +79,9 @@ async def test_one_is_cancelled_and_deleted(filled: Site) -> None:
     [
         ({"questions": []}, 400, "questions_needed", "either questions or generate"),
         ({"generate": {}}, 400, "questions_needed", "either"),
-        ({"questions": [], "generate": {}}, 400, "no_model", "HELIOGRAPH_LLM_URL"),
-        ({"judge": [{"mode": "mix", "against": "naive"}]}, 400, "no_model", "language model"),
+        ({"questions": [], "generate": {}}, 422, "no_model", "HELIOGRAPH_LLM_URL"),
+        ({"judge": [{"mode": "mix", "against": "naive"}]}, 422, "no_model", "language model"),
+        ({"modes": ["naive", "hyde"]}, 422, "no_model", "hyde"),
         ({"judge": [{"mode": "mix", "against": "mix"}]}, 400, "invalid", "no pair"),
         ({"modes": ["nonsense"]}, 400, "unknown_mode", "mode"),
         ({"modes": ["mix:top_k=9999"]}, 400, "unknown_mode", "top_k"),

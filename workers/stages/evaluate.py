@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
 
 from app.domain import Chunk, Evaluation, Step
-from app.errors import Invalid
+from app.errors import Invalid, NoModel
 from app.evaluation import generate, judge, report, results, run
 from app.evaluation.generate import SAMPLE_CHARACTERS, SAMPLES
 from app.evaluation.inside import EngineTarget
@@ -141,7 +141,7 @@ def _mine(cases: Sequence[Case], step: Step) -> list[Case]:
 
 def _referee(models: Models) -> Referee:
     if models.referee is None:
-        raise Invalid(judge.NO_MODEL, code="no_model")
+        raise NoModel(judge.NO_MODEL)
     return models.referee
 
 
@@ -152,7 +152,7 @@ async def _written(
     workspace: Workspace, models: Models, sizes: generate.Sizes
 ) -> list[Mapping[str, str]]:
     if models.referee is None:
-        raise Invalid(generate.NO_MODEL, code="no_model")
+        raise NoModel(generate.NO_MODEL)
     samples = await _samples(workspace)
     if not samples:
         raise Invalid("The workspace has no documents to write questions for.", code="no_documents")
