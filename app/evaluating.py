@@ -303,6 +303,8 @@ def _tell_ingested(ingested: Ingested) -> None:
         typer.echo(f"{id} failed: {why}", err=True)
     if len(ingested.failed) > 5:
         typer.echo(f"{len(ingested.failed) - 5} more failed.", err=True)
+    if ingested.failed and len(ingested.failed) == ingested.documents:
+        raise Invalid("No document could be read, so there is nothing to measure.")
 
 
 def _show(made: report.Report, out: Path) -> None:
