@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from app.query.anchored import prior
 from app.query.anchored.features import Features, View
 from app.query.anchored.network import LAYERS
 
@@ -42,7 +43,8 @@ def forward(
         x = _nodes(p, seen, tape, gate=gate)
         hidden = hidden + (x @ p["F_h"])[view.head] + (x @ p["F_t"])[view.tail]
     tape["hidden"] = hidden
-    return np.maximum(hidden, 0) @ p["w"] + p["b_0"], tape
+    tape["prior"] = prior.score(view, seen)
+    return np.maximum(hidden, 0) @ p["w"] + p["b_0"] + p["s"] * tape["prior"], tape
 
 
 def _nodes(p: Mapping[str, Any], seen: Features, tape: Arrays, *, gate: bool) -> Any:
@@ -81,7 +83,7 @@ def backward(
     d: Arrays = {name: np.zeros_like(value) for name, value in p.items()}
     nodes = view.nodes
     d["w"] = np.maximum(tape["hidden"], 0).T @ d_scores
-    d["b_0"] = d_scores.sum()
+    d["b_0"], d["s"] = d_scores.sum(), d_scores @ tape["prior"]
     d_hidden = d_scores[:, None] * p["w"] * (tape["hidden"] > 0)
     d["W_1"], d["b"] = seen.X.T @ d_hidden, d_hidden.sum(axis=0)
     at_head, at_tail = _sums(d_hidden, view.head, nodes), _sums(d_hidden, view.tail, nodes)

@@ -14,7 +14,7 @@ from app.query.anchored.features import Features, View, features
 from app.query.anchored.network import Network
 from scripts.train_asr.examples import Example
 
-TOP = 40  # relations that are kept, as at run time
+TOP = 80  # relations whose chunks count, as at run time with the default top_k
 
 Scorer = Callable[[View, Features], Floats]
 
@@ -26,7 +26,7 @@ def score_all(
     for one in examples:
         seen = features(one.view, without=without)
         if isinstance(scorer, Network):
-            found.append(scorer.scores(one.view.head, one.view.tail, seen))
+            found.append(scorer.scores(one.view, seen))
         else:
             found.append(scorer(one.view, seen))
     return found

@@ -21,6 +21,9 @@ from scripts.train_asr.measuring import recall_of, score_all
 
 Arrays = dict[str, Any]
 
+SMALL = 0.1
+PRIOR = 0.5  # what the prior counts at first
+
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
@@ -68,13 +71,17 @@ def network_of(parameters: Mapping[str, Any], recipe: Recipe) -> Network:
 
 
 def initial(width: int, dice: np.random.Generator) -> Arrays:
-    """He's scale for what goes into a relu; biases 0."""
+    """He's scale for what goes into a relu; biases 0. The last layer begins small: at first the
+    prior scores, and what is learned is where it is wrong."""
     made: Arrays = {}
     for name, shape in shapes(width).items():
-        if (len(shape) == 2 and not name.startswith(("b_", "c"))) or name in ("w", "w_2"):
+        if len(shape) == 2 and not name.startswith(("b_", "c")):
             made[name] = dice.normal(0, math.sqrt(1 / shape[0]), shape).astype(np.float32)
         else:
             made[name] = np.zeros(shape, np.float32)
+    made["w_2"] = dice.normal(0, 0.25, made["w_2"].shape).astype(np.float32)
+    made["w"] = dice.normal(0, SMALL / math.sqrt(width), (width,)).astype(np.float32)
+    made["s"] = np.float32(PRIOR)
     return made
 
 

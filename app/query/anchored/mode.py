@@ -25,6 +25,7 @@ from app.query.links import Linked, find_links, typo_queries
 from app.query.scope import Scope, scope_of
 
 PER_RELATION = 16  # chunks of a relation that are read
+SUPPORT = 2  # times as many relations as are shown speak for passages
 EXPLAINED = 40
 
 
@@ -234,7 +235,9 @@ async def _found(
 ) -> Found:
     start, pool = gathered.start, gathered.pool
     kept = chosen.keep(scored.ends, scored.scores, scored.topics, question.top_k)
-    keys = [scored.keys[row] for row in kept.all]
+    speaking = chosen.keep(scored.ends, scored.scores, (), SUPPORT * question.top_k)
+    rows = list(dict.fromkeys([*kept.all, *speaking.rows]))
+    keys = [scored.keys[row] for row in rows]
     asserted = await workspace.graph.relation_chunks(
         keys, per_relation=PER_RELATION, documents=question.documents
     )
@@ -251,7 +254,7 @@ async def _found(
     return Found(
         chunks=tuple(
             chosen.chunk_hits(
-                {scored.keys[row]: level[row] for row in order}, asserted,
+                {scored.keys[row]: level[row] for row in rows}, asserted,
                 {hit.key: hit.score for hit in near},
             )
         ),

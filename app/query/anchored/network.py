@@ -3,9 +3,11 @@
 x = relu(S·W_s + P·W_p + b); twice, in both directions d of every relation:
     m = relu(x_src·W_m + X·W_r + b_d),  g = σ(w₂·relu(P_src·A + P_dst·B + c_d) + b₂)
     x ← relu(x·W_x + mean(g·m)·W_a + b_u)
-score = w·relu(X·W_1 + x_h·F_h + x_t·F_t + P_h·Q_h + P_t·Q_t + S_h·E_h + S_t·E_t + b) + b₀
+score = s·prior + b_0
+    + w·relu(X·W_1 + x_h·F_h + x_t·F_t + P_h·Q_h + P_t·Q_t + S_h·E_h + S_t·E_t + b)
 
-The gate sees structure alone. P reaches the scorer whether or not there are messages, so that
+The network corrects the prior, which a few hundred questions could not teach it as well. The gate
+sees structure alone. P reaches the scorer whether or not there are messages, so that
 leaving them out measures messages. Projections come before gathering: N·H² instead of T·H².
 """
 
@@ -17,8 +19,9 @@ from typing import Any
 
 import numpy as np
 
-from app.query.anchored.distances import Floats, Indices
-from app.query.anchored.features import P_NAMES, S_NAMES, X_NAMES, Features
+from app.query.anchored import prior
+from app.query.anchored.distances import Floats
+from app.query.anchored.features import P_NAMES, S_NAMES, X_NAMES, Features, View
 
 LAYERS = 2
 GATE_WIDTH = 16
@@ -35,7 +38,7 @@ class Network:
     gate: bool = True
     gnn: bool = True
 
-    def scores(self, head: Indices, tail: Indices, seen: Features) -> Floats:
+    def scores(self, view: View, seen: Features) -> Floats:
         """(relations,)"""
         p = self.parameters
         at_head = seen.P @ p["Q_h"] + seen.S @ p["E_h"]
@@ -44,9 +47,9 @@ class Network:
             x = self._nodes(seen)
             at_head += x @ p["F_h"]
             at_tail += x @ p["F_t"]
-        hidden = seen.X @ p["W_1"] + at_head[head] + at_tail[tail] + p["b"]
+        hidden = seen.X @ p["W_1"] + at_head[view.head] + at_tail[view.tail] + p["b"]
         result: Floats = np.maximum(hidden, 0) @ p["w"] + p["b_0"]
-        return result
+        return result + p["s"] * prior.score(view, seen)
 
     def gates(self, seen: Features) -> Floats:
         """(2·relations,) in (0, 1), in the order of `seen.around`; from P alone."""
@@ -90,7 +93,7 @@ def shapes(width: int) -> dict[str, tuple[int, ...]]:
         **inner,
         "W_1": (_X, width), "F_h": (width, width), "F_t": (width, width),
         "Q_h": (_P, width), "Q_t": (_P, width), "E_h": (_S, width), "E_t": (_S, width),
-        "b": (width,), "w": (width,), "b_0": (),
+        "b": (width,), "w": (width,), "b_0": (), "s": (),
     }  # fmt: skip
 
 

@@ -1,6 +1,6 @@
 """A score of relations that needs no training: likeness, and structure that only ever adds.
 
-    score = z(cosine) + 4·prox + 4·chain + 4·pull + 0.5·z(themes) + 2·name
+    score = z(cosine) + 8·prox + 8·chain + 8·pull + 0.5·z(themes) + 8·name
 
 prox = 2^-(hops from the nearer end to a topic), nothing beyond 4; chain = the lesser path weight of
 both ends; pull = mean of both ends; name = the surer name of both.
@@ -19,11 +19,11 @@ from app.query.anchored.features import PATH, PULL, Features, View
 class Constants(NamedTuple):
     """Weights of the terms, as docs/asr.md measures them."""
 
-    prox: float = 4.0
-    chain: float = 4.0
-    pull: float = 4.0
+    prox: float = 8.0
+    chain: float = 8.0
+    pull: float = 8.0
     themes: float = 0.5
-    name: float = 2.0
+    name: float = 8.0
 
 
 CONSTANTS = Constants()

@@ -89,7 +89,7 @@ def scored(
         seen = features(view, without=without)
         if scorer == "weights" and network is not None:
             whole = replace(network, gate="gate" not in without, gnn="gnn" not in without)
-            scores = whole.scores(view.head, view.tail, seen)
+            scores = whole.scores(view, seen)
             gates = whole.gates(seen) if whole.gnn and whole.gate else None
         else:
             scores = seen.X[:, 0] if scorer == "cosine" else prior.score(view, seen)

@@ -104,7 +104,7 @@ def write(parameters: Mapping[str, Floats], header: Mapping[str, Any], example: 
         "header": np.frombuffer(text.encode(), np.uint8),
         **{f"p_{name}": one for name, one in sorted(stored.items())},
         **{f"example_{name}": getattr(example, name) for name in _EXAMPLE},
-        "example_scores": network.scores(example.head, example.tail, features(example)),
+        "example_scores": network.scores(example, features(example)),
     }
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
@@ -118,7 +118,7 @@ def write(parameters: Mapping[str, Floats], header: Mapping[str, Any], example: 
 def _check_example(network: Network, arrays: Mapping[str, Any]) -> None:
     view = View(**{name: arrays[f"example_{name}"] for name in _EXAMPLE})
     expected = arrays["example_scores"]
-    scores = network.scores(view.head, view.tail, features(view))
+    scores = network.scores(view, features(view))
     if scores.shape != expected.shape or not np.isfinite(scores).all():
         raise ValueError("its example gives no scores")
     if len(scores) and float(np.abs(scores - expected).max()) > TOLERANCE:

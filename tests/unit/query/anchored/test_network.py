@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.query.anchored import weights
+from app.query.anchored import prior, weights
 from app.query.anchored.features import Features, View, features, schema
 from app.query.anchored.network import Network, shapes
 from scripts.train_asr.gradients import forward, loss_and_gradient
@@ -35,6 +35,7 @@ def slow_scores(p: dict[str, Any], view: View, seen: Features, *, gate: bool) ->
     def relu(value: Any) -> Any:
         return np.maximum(value, 0)
 
+    base = prior.score(view, seen)
     edges = list(zip(view.head.tolist(), view.tail.tolist(), strict=True))
     P, S, X = (np.asarray(one, np.float64) for one in (seen.P, seen.S, seen.X))
     x = [relu(S[v] @ p["W_s"] + P[v] @ p["W_p"] + p["b_in"]) for v in range(view.nodes)]
@@ -61,7 +62,7 @@ def slow_scores(p: dict[str, Any], view: View, seen: Features, *, gate: bool) ->
             relu(
                 X[i] @ p["W_1"] + x[h] @ p["F_h"] + x[t] @ p["F_t"] + P[h] @ p["Q_h"]
                 + P[t] @ p["Q_t"] + S[h] @ p["E_h"] + S[t] @ p["E_t"] + p["b"]
-            ) @ p["w"] + p["b_0"]
+            ) @ p["w"] + p["b_0"] + p["s"] * base[i]
         )
         for i, (h, t) in enumerate(edges)
     ]  # fmt: skip
@@ -72,7 +73,7 @@ def test_scores_equal_the_slow_reference(gate: bool) -> None:
     for seed in range(30):
         view = random_view(seed, **sizes(seed))
         seen, p = features(view), parameters(seed)
-        fast = Network(p, gate=gate).scores(view.head, view.tail, seen)
+        fast = Network(p, gate=gate).scores(view, seen)
         np.testing.assert_allclose(
             fast, slow_scores(p, view, seen, gate=gate), rtol=1e-3, atol=1e-3
         )
@@ -97,8 +98,8 @@ def test_permuting_relations_and_entities_permutes_scores() -> None:
         rows, nodes = dice.permutation(30), dice.permutation(15)
         other = permuted(view, rows, nodes)
         network = Network(parameters(seed))
-        before = network.scores(view.head, view.tail, features(view))
-        after = network.scores(other.head, other.tail, features(other))
+        before = network.scores(view, features(view))
+        after = network.scores(other, features(other))
         np.testing.assert_allclose(after, before[rows], rtol=1e-3, atol=1e-3)
 
 
@@ -108,7 +109,7 @@ def test_the_trainer_computes_the_same_scores(gate: bool, gnn: bool) -> None:
         view = random_view(seed, **sizes(seed))
         seen, p = features(view), parameters(seed)
         trained, _ = forward(p, view, seen, gate=gate, gnn=gnn)
-        served = Network(p, gate=gate, gnn=gnn).scores(view.head, view.tail, seen)
+        served = Network(p, gate=gate, gnn=gnn).scores(view, seen)
         np.testing.assert_allclose(served, trained, rtol=1e-4, atol=1e-4)
 
 
