@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from app.evaluation.intervals import Interval
@@ -33,11 +34,12 @@ def write(results: Path, page: Path) -> None:
         "overview": _overview(records), "aims": _aims(records), "modes": _modes(records),
         "gains": _gains(records, results), "published": _published(records),
         "themes": _themes(records), "triples": kgqa.shown(results), "details": _details(records),
+        "codes": codes(records),
     }  # fmt: skip
     plots.bars(_bars(records), results / "recall.svg")
     text = TEMPLATE.read_text(encoding="utf-8")
     for name, lines in parts.items():
-        text = text.replace(f"{{{{{name}}}}}", "\n".join(lines).strip())
+        text = text.replace(f"{{{{{name}}}}}", "\n".join(lines).strip("\n"))
     page.write_text(text, encoding="utf-8")
 
 
@@ -169,6 +171,20 @@ def _details(records: Records) -> Iterator[str]:
             ]  # fmt: skip
             yield _row(name, *figures, *_costs(name, outcome), str(len(places)))
         yield ""
+
+
+def codes(records: Mapping[Ground, Record]) -> list[str]:
+    """Which code each result is of: what was not measured with the newest is from the record."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for ground, record in records.items():
+        for name, outcome in record.systems.items():
+            if not name.startswith(PUBLISHED):
+                found[outcome.code].append(f"{ground.key} {name}")
+    lines = []
+    for code, results in sorted(found.items(), key=lambda item: -len(item[1])):
+        some = ", ".join(results[:4]) + (", …" if len(results) > 4 else "")
+        lines.append(f"    - `{code}`: {len(results)} results ({some})")
+    return lines
 
 
 def _costs(name: str, outcome: Outcome) -> tuple[str, str, str]:
