@@ -12,8 +12,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from app.evaluation.metrics import Figure
-
 DRAWS = 2000
 SEED = 20260
 BATCH = 250  # draws at a time: bounded memory for thousands of questions
@@ -35,14 +33,14 @@ class Interval(NamedTuple):
         return self.low > DUST or self.high < -DUST
 
 
-def mean(figures: Sequence[Figure], *, seed: int = SEED, draws: int = DRAWS) -> Interval:
+def mean(figures: Sequence[float], *, seed: int = SEED, draws: int = DRAWS) -> Interval:
     """Of at least one figure."""
     drawn = _drawn([figures], seed, draws)
     return _interval(_mean(figures), drawn[0], len(figures))
 
 
 def difference(
-    ours: Sequence[Figure], theirs: Sequence[Figure], *, seed: int = SEED, draws: int = DRAWS
+    ours: Sequence[float], theirs: Sequence[float], *, seed: int = SEED, draws: int = DRAWS
 ) -> Interval:
     """Mean of `ours` minus mean of `theirs`, paired: both hold the same questions in one order."""
     if len(ours) != len(theirs):
@@ -51,23 +49,20 @@ def difference(
     return _interval(_mean(ours) - _mean(theirs), one - other, len(ours))
 
 
-def _mean(figures: Sequence[Figure]) -> float:
-    total = sum(one.weight for one in figures)
-    return sum(one.value * one.weight for one in figures) / total
+def _mean(figures: Sequence[float]) -> float:
+    return sum(figures) / len(figures)
 
 
-def _drawn(sides: Sequence[Sequence[Figure]], seed: int, draws: int) -> list[NDArray[np.float64]]:
+def _drawn(sides: Sequence[Sequence[float]], seed: int, draws: int) -> list[NDArray[np.float64]]:
     """For each side its mean in each draw; a draw gives every question a number of copies."""
     n = len(sides[0])
-    columns = [(np.array([x.value * x.weight for x in side]), np.array([x.weight for x in side]))
-               for side in sides]  # fmt: skip
-    means: list[list[NDArray[np.float64]]] = [[] for _ in sides]
+    values = np.array(sides, dtype=np.float64).T
     random = np.random.default_rng(seed)
-    for start in range(0, draws, BATCH):
-        copies = random.multinomial(n, np.full(n, 1 / n), size=min(BATCH, draws - start))
-        for (values, weights), into in zip(columns, means, strict=True):
-            into.append((copies @ values) / (copies @ weights))
-    return [np.concatenate(into) for into in means]
+    means = [
+        random.multinomial(n, np.full(n, 1 / n), size=min(BATCH, draws - start)) @ values / n
+        for start in range(0, draws, BATCH)
+    ]
+    return list(np.concatenate(means).T)
 
 
 def _interval(value: float, drawn: NDArray[np.float64], n: int) -> Interval:

@@ -12,7 +12,6 @@ from typing import Any
 from app.domain import Usage
 from app.errors import BadModelOutput, Invalid
 from app.evaluation.intervals import SEED, Interval, mean
-from app.evaluation.metrics import Figure
 from app.evaluation.questions import Case
 from app.evaluation.run import Key, Outcome, Save
 from app.evaluation.targets import Told
@@ -112,9 +111,9 @@ async def judge_one(referee: Referee, key: Key, question: str, one: str, other: 
     """Verdicts as figures `<criterion>/<order>`: 1 where `one` is better, -1, or 0. Equal answers
     are a tie, and nobody is asked."""
     if " ".join(one.split()) == " ".join(other.split()):
-        ties = {f"{name}/{order}": Figure(0.0) for name in CRITERIA for order in ORDERS}
+        ties = {f"{name}/{order}": 0.0 for name in CRITERIA for order in ORDERS}
         return Outcome(key, ties)
-    figures: dict[str, Figure] = {}
+    figures: dict[str, float] = {}
     usage, error = Usage(), ""
     for order in ORDERS:
         pair = (one, other) if order == ORDERS[0] else (other, one)
@@ -126,11 +125,11 @@ async def judge_one(referee: Referee, key: Key, question: str, one: str, other: 
         usage += said.usage
         for name, better in said.better.items():
             sign = {0: 0.0, 1: 1.0, 2: -1.0}[better] * (1 if order == ORDERS[0] else -1)
-            figures[f"{name}/{order}"] = Figure(sign)
-    figures["calls"] = Figure(usage.llm_calls)
-    figures["prompt_tokens"] = Figure(usage.prompt_tokens)
-    figures["completion_tokens"] = Figure(usage.completion_tokens)
-    figures["cost"] = Figure(usage.cost)
+            figures[f"{name}/{order}"] = sign
+    figures["calls"] = usage.llm_calls
+    figures["prompt_tokens"] = usage.prompt_tokens
+    figures["completion_tokens"] = usage.completion_tokens
+    figures["cost"] = usage.cost
     return Outcome(key, figures, error=error)
 
 
@@ -145,7 +144,7 @@ def judged_of(
         for one in verdicts:
             given = [one.figures.get(f"{name}/{order}") for order in ORDERS]
             unread += given.count(None)
-            both = [figure.value for figure in given if figure is not None]
+            both = [value for value in given if value is not None]
             if len(both) == len(ORDERS):
                 scores.append(sum(both))
         if scores:
@@ -159,13 +158,13 @@ def _tally(scores: Sequence[float], seed: int) -> Tally:
     """Of the sums over both orders, from -2 to 2."""
     n = len(scores)
     wins, losses = sum(score == 2 for score in scores), sum(score == -2 for score in scores)
-    margin = mean([Figure(score / 2) for score in scores], seed=seed)
+    margin = mean([score / 2 for score in scores], seed=seed)
     return Tally(wins / n, (n - wins - losses) / n, losses / n, (1 + margin.value) / 2, margin)
 
 
 def _usage(verdicts: Sequence[Outcome]) -> Usage:
     def total(name: str) -> float:
-        return sum(one.figures[name].value for one in verdicts if name in one.figures)
+        return sum(one.figures[name] for one in verdicts if name in one.figures)
 
     return Usage(
         int(total("calls")), int(total("prompt_tokens")), int(total("completion_tokens")),

@@ -10,7 +10,7 @@ import math
 import re
 import string
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -27,15 +27,6 @@ ALL_GOLD_AT = 8
 NDCG_AT = 10
 
 
-class Figure(NamedTuple):
-    """A value and how much it weighs in a mean: 1 for a question, the number of statements for
-    coverage."""
-
-    value: float
-    weight: float = 1.0
-
-
-Figures = Mapping[str, Figure]
 Ranking = Sequence[frozenset[int]]  # which of the golds (by place) each ranked unit satisfies
 
 
@@ -226,37 +217,36 @@ def refuses(answer: str) -> bool:
 def retrieval_figures(
     case: Case, chunks: Sequence[Found], triples: Sequence[Triple],
     statements: Sequence[frozenset[str]],
-) -> dict[str, Figure]:  # fmt: skip
+) -> dict[str, float]:  # fmt: skip
     """Of what a server found. `statements`: those of the case that count (`Coverable.of`)."""
-    found: dict[str, Figure] = {}
+    found: dict[str, float] = {}
     if case.gold:
         ranking, golds = ranking_of(chunks, case.gold), len(case.gold)
-        found |= {f"recall@{k}": Figure(recall(ranking, golds, k)) for k in RECALL_AT}
-        found[f"all_gold@{ALL_GOLD_AT}"] = Figure(all_gold(ranking, golds, ALL_GOLD_AT))
-        found["mrr"] = Figure(reciprocal_rank(ranking))
-        found[f"ndcg@{NDCG_AT}"] = Figure(ndcg(ranking, golds))
+        found |= {f"recall@{k}": recall(ranking, golds, k) for k in RECALL_AT}
+        found[f"all_gold@{ALL_GOLD_AT}"] = all_gold(ranking, golds, ALL_GOLD_AT)
+        found["mrr"] = reciprocal_rank(ranking)
+        found[f"ndcg@{NDCG_AT}"] = ndcg(ranking, golds)
     if statements:
         texts = [chunk.text for chunk in chunks]
         for k in COVERAGE_AT:
-            share = coverage(texts, statements, k)
-            found[f"coverage@{k}"] = Figure(share, len(statements))
+            found[f"coverage@{k}"] = coverage(texts, statements, k)
     if case.triples:
         gold, ranked = {pair_of(one) for one in case.triples}, dict.fromkeys(map(pair_of, triples))
-        found |= {f"triple_recall@{k}": Figure(set_recall(ranked, gold, k)) for k in TRIPLES_AT}
+        found |= {f"triple_recall@{k}": set_recall(ranked, gold, k) for k in TRIPLES_AT}
     return found
 
 
-def answer_figures(case: Case, answer: str, *, found: bool = True) -> dict[str, Figure]:
+def answer_figures(case: Case, answer: str, *, found: bool = True) -> dict[str, float]:
     """Of an answer. `found` False: the server itself said that nothing relevant is stored. A
     question that cannot be answered is answered rightly by saying so; then all figures are 1."""
     if case.unanswerable:
         right = float(not found or refuses(answer))
-        return {"exact_match": Figure(right), "f1": Figure(right), "contains": Figure(right)}
+        return {"exact_match": right, "f1": right, "contains": right}
     if not case.answers:
         return {}
     said = answer if found else ""
     return {
-        "exact_match": Figure(exact_match(said, case.answers)),
-        "f1": Figure(f1(said, case.answers)),
-        "contains": Figure(contains_answer(said, case.answers)),
+        "exact_match": exact_match(said, case.answers),
+        "f1": f1(said, case.answers),
+        "contains": contains_answer(said, case.answers),
     }

@@ -83,7 +83,7 @@ def _questions(report: Report) -> Iterator[Json]:
 
 
 def _outcome(one: Outcome) -> Json:
-    shown = {name: _round(figure.value) for name, figure in one.figures.items()}
+    shown = {name: _round(value) for name, value in one.figures.items()}
     if one.answer:
         shown["answer"] = one.answer  # type: ignore[assignment]  # beside the numbers
     if one.error:

@@ -6,12 +6,12 @@ import asyncio
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import IO, NamedTuple
 
 from app.errors import BadModelOutput, Invalid
-from app.evaluation.metrics import Coverable, Figure, answer_figures, retrieval_figures
+from app.evaluation.metrics import Coverable, answer_figures, retrieval_figures
 from app.evaluation.questions import Case, QuestionSet, in_windows
 from app.evaluation.targets import Retrieval, Target, Told, Variant
 from app.together import together
@@ -31,23 +31,19 @@ class Outcome:
     figures are then those of nothing found."""
 
     key: Key
-    figures: Mapping[str, Figure]
+    figures: Mapping[str, float]
     answer: str = ""
     error: str = ""
 
     def line(self) -> str:
         """As JSON."""
-        figures = {name: list(figure) for name, figure in self.figures.items()}
-        return json.dumps(
-            {"key": list(self.key), "figures": figures, "answer": self.answer, "error": self.error},
-            ensure_ascii=False,
-        )
+        return json.dumps(asdict(self), ensure_ascii=False)
 
     @classmethod
     def of(cls, line: str) -> Outcome:
         """Raises ValueError, TypeError or KeyError for what `line` did not write."""
         read = json.loads(line)
-        figures = {name: Figure(*pair) for name, pair in read["figures"].items()}
+        figures = {name: float(value) for name, value in read["figures"].items()}
         return cls(Key(*read["key"]), figures, read["answer"], read["error"])
 
 
@@ -105,7 +101,7 @@ async def measure_one(target: Target, case: Case, variant: Variant, order: Order
     every other error is raised."""
     key = Key(case.id, variant.label)
     statements = order.statements.get(case.id, ())
-    figures: dict[str, Figure] = {}
+    figures: dict[str, float] = {}
     answer = error = ""
     if variant.mode not in NOTHING_RETRIEVED:
         got = Retrieval()
@@ -126,19 +122,19 @@ async def measure_one(target: Target, case: Case, variant: Variant, order: Order
             answer = reply.text
             figures |= answer_figures(case, reply.text, found=reply.found)
             used = reply.usage
-            figures["answer_calls"] = Figure(used.llm_calls)
-            figures["answer_tokens"] = Figure(used.prompt_tokens + used.completion_tokens)
-            figures["answer_ms"] = Figure(reply.ms)
+            figures["answer_calls"] = used.llm_calls
+            figures["answer_tokens"] = used.prompt_tokens + used.completion_tokens
+            figures["answer_ms"] = reply.ms
     return Outcome(key, figures, answer, error)
 
 
-def _costs(got: Retrieval) -> dict[str, Figure]:
+def _costs(got: Retrieval) -> dict[str, float]:
     used = got.usage
     return {
-        "context_tokens": Figure(got.tokens),
-        "model_calls": Figure(used.llm_calls),
-        "model_tokens": Figure(used.prompt_tokens + used.completion_tokens),
-        "ms": Figure(got.ms),
+        "context_tokens": got.tokens,
+        "model_calls": used.llm_calls,
+        "model_tokens": used.prompt_tokens + used.completion_tokens,
+        "ms": got.ms,
     }
 
 

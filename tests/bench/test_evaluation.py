@@ -97,8 +97,6 @@ def test_figures_follow_from_ranks_and_pairs_from_what_both_were_asked(tmp_path:
     assert known.mean("mix", "mrr", [0, 1]).value == pytest.approx(2 / 3)
     assert known.mean("mix", "ndcg@10", [0]).value == pytest.approx(1.0)
     assert known.gain("mix", "bm25", "recall@5", [0]).value == pytest.approx(0.5)
-    known.statements = True  # then a question weighs as much as it has statements
-    assert known.mean("mix", "recall@2", [0, 1]).value == pytest.approx(2 / 3)
 
 
 def test_the_page_shows_what_is_recorded_and_says_what_is_not(tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from app.evaluation.intervals import Interval, difference, mean
-from app.evaluation.metrics import Figure, Found, covers, ranking_of
+from app.evaluation.metrics import Found, covers, ranking_of
 from app.evaluation.questions import Case
 from app.terms import terms
 
@@ -85,24 +85,23 @@ class Record:
             and all(self.systems[one].ranks[n] is not None for one in systems)
         ]  # fmt: skip
 
-    def figures(self, system: str, figure: str, places: Sequence[int]) -> list[Figure]:
+    def figures(self, system: str, figure: str, places: Sequence[int]) -> list[float]:
         ranks = self.systems[system].ranks
         return [self._figure(ranks[n] or [], self.golds[n], figure) for n in places]
 
-    def _figure(self, ranks: Ranks, golds: int, figure: str) -> Figure:
+    def _figure(self, ranks: Ranks, golds: int, figure: str) -> float:
         name, _, at = figure.partition("@")
         match name:
-            case "recall":  # of statements the mean over statements, not over questions
-                share = sum(0 < rank <= int(at) for rank in ranks) / golds
-                return Figure(share, golds if self.statements else 1.0)
+            case "recall":
+                return sum(0 < rank <= int(at) for rank in ranks) / golds
             case "all":
-                return Figure(float(sum(0 < rank <= int(at) for rank in ranks) == golds))
+                return float(sum(0 < rank <= int(at) for rank in ranks) == golds)
             case "mrr":
-                return Figure(max((1 / rank for rank in ranks if rank), default=0.0))
+                return max((1 / rank for rank in ranks if rank), default=0.0)
             case "ndcg":
                 gained = sum(1 / math.log2(rank + 1) for rank in ranks if 0 < rank <= int(at))
                 best = sum(1 / math.log2(n + 2) for n in range(min(golds, int(at))))
-                return Figure(min(1.0, gained / best))
+                return min(1.0, gained / best)
         raise ValueError(f"no figure {figure!r}")
 
     def mean(self, system: str, figure: str, places: Sequence[int]) -> Interval:

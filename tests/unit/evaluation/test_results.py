@@ -10,7 +10,6 @@ import pytest
 
 from app.evaluation import plots, report
 from app.evaluation.intervals import Interval
-from app.evaluation.metrics import Figure
 from app.evaluation.questions import Case
 from app.evaluation.report import Report
 from app.evaluation.results import Results, results_of, shown
@@ -28,8 +27,8 @@ def outcomes(naive: list[float], mix: list[float]) -> dict[Key, Outcome]:
             found[key] = Outcome(
                 key,
                 {
-                    **{f"recall@{k}": Figure(min(1.0, value * k / 5)) for k in (2, 5, 10)},
-                    "ms": Figure(ms), "model_calls": Figure(0.0),
+                    **{f"recall@{k}": min(1.0, value * k / 5) for k in (2, 5, 10)},
+                    "ms": ms, "model_calls": 0.0,
                 },
             )  # fmt: skip
     return found
@@ -79,7 +78,7 @@ def test_one_mode_is_told_without_a_comparison() -> None:
 
 def test_questions_without_gold_say_so() -> None:
     key = Key("q", "naive")
-    found = results_of({key: Outcome(key, {"ms": Figure(1.0)}, error="broken")}, MODES[:1])
+    found = results_of({key: Outcome(key, {"ms": 1.0}, error="broken")}, MODES[:1])
     assert found.summary[0].startswith("No question has gold")
     assert found.summary[1].startswith("naive: 1 questions had no usable reply")
 

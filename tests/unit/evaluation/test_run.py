@@ -11,7 +11,7 @@ import pytest
 
 from app.domain import Usage
 from app.errors import BadModelOutput, Invalid, Unavailable
-from app.evaluation.metrics import Figure, Found
+from app.evaluation.metrics import Found
 from app.evaluation.questions import Case, Gold, Passage, QuestionSet
 from app.evaluation.run import Key, Order, Outcome, countable, measure, partial
 from app.evaluation.targets import Ingested, Reply, Retrieval, Told, Variant
@@ -69,12 +69,12 @@ async def test_every_question_is_asked_in_every_mode() -> None:
     found = await measure(target, order, nothing, concurrency=2, told=lambda *at: seen.append(at))
     assert len(found) == len(target.asked) == 12
     figures = found[Key("q3", "mix:low_level=false")].figures
-    assert figures["mrr"].value == 1
-    assert found[Key("q3", "naive")].figures["mrr"].value == 0.5
-    assert figures["context_tokens"].value == 7
-    assert figures["model_tokens"].value == 5
-    assert figures["answer_tokens"].value == 15
-    assert (figures["contains"].value, figures["exact_match"].value) == (1, 0)
+    assert figures["mrr"] == 1
+    assert found[Key("q3", "naive")].figures["mrr"] == 0.5
+    assert figures["context_tokens"] == 7
+    assert figures["model_tokens"] == 5
+    assert figures["answer_tokens"] == 15
+    assert (figures["contains"], figures["exact_match"]) == (1, 0)
     assert target.most == 2
     assert seen[-1] == (12, 12)
 
@@ -93,7 +93,7 @@ async def test_a_reply_of_a_model_that_is_of_no_use_counts_as_nothing_found() ->
     found = await measure(target, Order(CASES, MODES), nothing)
     outcome = found[Key("q2", "naive")]
     assert outcome.error == "no keywords"
-    assert outcome.figures["recall@5"].value == 0
+    assert outcome.figures["recall@5"] == 0
     assert "ms" not in outcome.figures
 
 
@@ -115,7 +115,7 @@ async def test_bypass_retrieves_nothing_and_answers() -> None:
     )
     figures = found[Key("q0", "bypass")].figures
     assert "recall@5" not in figures
-    assert figures["contains"].value == 1
+    assert figures["contains"] == 1
 
 
 async def test_only_statements_of_the_corpus_count() -> None:
@@ -128,7 +128,7 @@ async def test_only_statements_of_the_corpus_count() -> None:
 
 async def test_a_file_keeps_outcomes_for_the_next_run(tmp_path: Path) -> None:
     path, run = tmp_path / "outcomes.jsonl", {"set": "digest"}
-    outcome = Outcome(Key("q", "naive"), {"mrr": Figure(0.5)}, "Ja – nein", "")
+    outcome = Outcome(Key("q", "naive"), {"mrr": 0.5}, "Ja – nein", "")
     async with partial(path, run) as (done, save):
         assert done == {}
         await save(outcome)
@@ -142,8 +142,8 @@ async def test_a_file_keeps_outcomes_for_the_next_run(tmp_path: Path) -> None:
 async def test_a_line_that_was_cut_off_is_measured_again(tmp_path: Path) -> None:
     path, run = tmp_path / "outcomes.jsonl", {"set": "digest"}
     async with partial(path, run) as (_, save):
-        await save(Outcome(Key("q", "naive"), {"mrr": Figure(0.5)}))
-        await save(Outcome(Key("r", "naive"), {"mrr": Figure(0.5)}))
+        await save(Outcome(Key("q", "naive"), {"mrr": 0.5}))
+        await save(Outcome(Key("r", "naive"), {"mrr": 0.5}))
     path.write_bytes(path.read_bytes()[:-9])
     async with partial(path, run) as (done, save):
         assert list(done) == [("q", "naive")]
