@@ -420,7 +420,7 @@ class Names(Protocol):
 
     async def rule(self, rulings: Sequence[Ruling]) -> None:
         """Record words on pairs of names, each replacing an earlier one of the same author; opens
-        the names."""
+        the names. A model's word on a name that is gone is dropped."""
         ...
 
     async def unrule(self, one: str, other: str) -> bool:
@@ -814,7 +814,8 @@ class Answerer(Protocol):
         ...
 
     def answer(self, question: Question, context: Context) -> AsyncGenerator[str | Usage, None]:
-        """Pieces of text with `[n]` marks of context sources; usage once, at the end."""
+        """Pieces of text with `[n]` marks of context sources; usage once, at the end. No text: the
+        sources do not tell."""
         ...
 
     async def complete(self, prompt: Prompt) -> Completion:

@@ -88,16 +88,15 @@ class RuleAnswerer:
     async def answer(
         self, question: Question, context: Context
     ) -> AsyncGenerator[str | Usage, None]:
-        """Lines with `[n]` marks. Every sentence before a mark is a slice of that source's chunk;
-        what stands before it in brackets is its document's title."""
+        """Lines with `[n]` marks; none where nothing fits the question. Every sentence before a mark
+        is a slice of that source's chunk; what stands before it in brackets is its document's
+        title."""
         said = wording(question.text, question.language)
         ranked = await self._ranked(question, context)
         if not ranked.candidates and not context.sources:
             for piece in _of_graph(context, said):
                 yield piece
-        elif not ranked.relevance.enough:
-            yield said.nothing
-        else:
+        elif ranked.relevance.enough:
             picked = _picked(question, ranked)
             yield said.evidence if _YES_NO.search(question.text.strip()) else said.passages
             apart = asked(question.text).when
@@ -228,6 +227,4 @@ def _of_graph(context: Context, said: Wording) -> list[str]:
     """Without passages: what the graph says, which nothing can be cited for."""
     texts = [item.text for item in context.entities] + [item.text for item in context.relations]
     texts = [text for text in texts if text.strip()]
-    if not texts:
-        return [said.nothing]
-    return [said.passages, *(f"\n\n{text}" for text in texts[:MAX_SENTENCES])]
+    return [said.passages, *(f"\n\n{text}" for text in texts[:MAX_SENTENCES])] if texts else []

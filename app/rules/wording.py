@@ -14,11 +14,10 @@ _WORD = re.compile(r"[^\W\d_]+")
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """`passages` opens an answer, `evidence` one to a yes/no question, `nothing` stands alone."""
+    """`passages` opens an answer, `evidence` one to a yes/no question."""
 
     passages: str
     evidence: str
-    nothing: str
     pronouns: frozenset[str] = frozenset()
 
 
@@ -26,7 +25,6 @@ _WORDINGS = {
     "en": Wording(
         "These are passages from your documents, not a written answer:",
         "The documents say (passages, not a verdict):",
-        "Nothing in your documents seems relevant to this question.",
         frozenset(
             [
                 "he",
@@ -49,13 +47,11 @@ _WORDINGS = {
     "de": Wording(
         "Das sind Stellen aus Ihren Dokumenten, keine ausformulierte Antwort:",
         "In den Dokumenten steht (Fundstellen, kein Urteil):",
-        "In Ihren Dokumenten scheint nichts zu dieser Frage zu stehen.",
         frozenset(["er", "sie", "es", "ihr", "ihre", "sein", "seine", "dieser", "diese", "dieses"]),
     ),
     "fr": Wording(
         "Voici des passages de vos documents, non une réponse rédigée :",
         "Les documents disent (extraits, sans verdict) :",
-        "Rien dans vos documents ne semble répondre à cette question.",
         frozenset(
             ["il", "elle", "ils", "elles", "ce", "cet", "cette", "ces", "son", "sa", "ses", "leur"]
         ),
@@ -63,13 +59,11 @@ _WORDINGS = {
     "es": Wording(
         "Estos son pasajes de sus documentos, no una respuesta redactada:",
         "Los documentos dicen (pasajes, no un veredicto):",
-        "Nada en sus documentos parece responder a esta pregunta.",
         frozenset(["él", "ella", "ellos", "ellas", "este", "esta", "esto", "su", "sus"]),
     ),
     "it": Wording(
         "Questi sono passi dei suoi documenti, non una risposta scritta:",
         "I documenti dicono (passi, non un verdetto):",
-        "Nei suoi documenti non sembra esserci nulla su questa domanda.",
         frozenset(
             ["egli", "ella", "lui", "lei", "essi", "esse", "questo", "questa", "suo", "sua", "loro"]
         ),
@@ -77,7 +71,6 @@ _WORDINGS = {
     "pt": Wording(
         "Estas são passagens dos seus documentos, não uma resposta redigida:",
         "Os documentos dizem (passagens, não um veredito):",
-        "Nada nos seus documentos parece responder a esta pergunta.",
         frozenset(
             ["ele", "ela", "eles", "elas", "este", "esta", "isto", "seu", "sua", "seus", "suas"]
         ),
@@ -85,19 +78,16 @@ _WORDINGS = {
     "nl": Wording(
         "Dit zijn passages uit uw documenten, geen geschreven antwoord:",
         "In de documenten staat (passages, geen oordeel):",
-        "In uw documenten lijkt niets over deze vraag te staan.",
         frozenset(["hij", "zij", "ze", "het", "deze", "dit", "zijn", "haar", "hun"]),
     ),
     "zh": Wording(
         "以下是您的文档中的原文段落，并非撰写的答案：",
         "文档中的相关内容（仅为原文，不作判断）：",
-        "您的文档中似乎没有与此问题相关的内容。",
         frozenset(("他", "她", "它", "他们", "她们", "它们", "其", "这", "该")),
     ),
     "ja": Wording(
         "以下はお手元の文書からの抜粋であり、作成された回答ではありません：",
         "文書には次の記述があります（抜粋であり、判断ではありません）：",
-        "お手元の文書には、この質問に関連する内容が見つかりません。",
         frozenset(("彼", "彼女", "それ", "これ", "その", "この")),
     ),
 }

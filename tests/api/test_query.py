@@ -17,6 +17,7 @@ from app.llm.http import Endpoint, ModelClient, open_http
 from app.llm.rewriter import LlmRewriter
 from app.ports import Services
 from app.prompts import Prompts
+from app.query.absence import SENTENCES
 from tests.api.conftest import Site, assert_problem, embedded
 from tests.api.test_events import parse
 from tests.model_server import running
@@ -172,6 +173,18 @@ async def test_when_nothing_is_found_no_model_is_asked(asked: Site) -> None:
     assert writer.asked == 0
     metrics = (await asked.client.get("/metrics")).text
     assert 'heliograph_queries_total{mode="mix",outcome="nothing_found"} 2.0' in metrics
+
+
+async def test_where_no_sentence_fits_one_sentence_says_so(asked: Site) -> None:
+    """The same one whether retrieval or the built-in answerer found out."""
+    said = set()
+    for question in ("Which galaxies did Weber photograph in Chile?", "Which galaxies are red?"):
+        answer = await ask(asked, query=question)
+        assert not answer["found"]
+        assert answer["citations"] == []
+        assert "Nothing relevant" in answer["notice"]
+        said.add(answer["answer"])
+    assert said == {SENTENCES["en"]}
 
 
 async def test_filters_leave_only_evidence_of_matching_documents(asked: Site) -> None:
