@@ -22,6 +22,7 @@ from app.resolution.model import Name
 from app.resolution.score import compare
 from app.resolution.settlement import Reviewed
 
+SPLIT = "split by hand"  # a note outlives documents, so it names nothing that they said
 MAX_USES = 100_000  # mentions by name and document that one decision may move
 
 
@@ -147,7 +148,7 @@ async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> in
     if not placements and not by_names:
         raise Invalid("None of these documents mentions the entity.", code="not_mentioned")
     own = {key for key, _ in used}
-    rulings = _parted(entity, by_names, own) if by_names else []
+    rulings = _parted(by_names, own) if by_names else []
     if rulings:
         await workspace.names.rule(rulings)
     if placements:
@@ -177,7 +178,7 @@ def _placed(groups: Sequence[Group], used: Sequence[tuple[str, str]]) -> list[Pl
     ]  # fmt: skip
 
 
-def _parted(entity: Entity, groups: Sequence[Group], own: set[str]) -> list[Ruling]:
+def _parted(groups: Sequence[Group], own: set[str]) -> list[Ruling]:
     """Names of no group stay with the entity's own name."""
     parts = [{normal_key(name) for name in group.names} for group in groups]
     if strange := {key for part in parts for key in part} - own:
@@ -191,7 +192,7 @@ def _parted(entity: Entity, groups: Sequence[Group], own: set[str]) -> list[Ruli
         raise Invalid("This group has all names of the entity.", code="bad_group")
     every = [*parts, *([rest] if rest else [])]
     return [
-        _ruling(one, other, False, f"split of {entity.name}")
+        _ruling(one, other, False, SPLIT)
         for mine, theirs in combinations(every, 2)
         for one in sorted(mine)
         for other in sorted(theirs)

@@ -210,6 +210,24 @@ async def test_below_the_api_a_blank_name_is_refused_too(site: Site, name: str) 
         await curation.split(workspace, "Li Wei", [curation.Group(name, ("a",))])
 
 
+async def test_a_split_by_names_leaves_no_name_in_its_notes(site: Site) -> None:
+    await site.add("Jacob Marley was dead. Old Marley was as dead as a door-nail.", id="a")
+    reply = await site.client.post(
+        "/graph/entities/merge", json={"entities": ["Jacob Marley", "Old Marley"]}
+    )
+    if reply.status_code == 202:
+        await carried_out(site, reply)
+    reply = await site.client.post(
+        "/graph/entities/Jacob Marley/split", json={"groups": [{"names": ["Old Marley"]}]}
+    )
+    await carried_out(site, reply)
+    await site.client.delete("/documents/a")
+    await site.work()
+    left = await site.services.workspace("default").archive.rulings(limit=99)
+    assert left
+    assert {one.note for one in left if not one.same} == {curation.SPLIT}
+
+
 async def test_a_split_that_makes_no_sense_is_refused(site: Site) -> None:
     await site.add(A, id="a")
     url = "/graph/entities/Li Wei/split"

@@ -472,8 +472,8 @@ async def test_a_users_word_hides_a_models_until_it_is_taken_back(library: Libra
     model = Ruling(one, other, True, "model", "looks so", 1.5)
     user = Ruling(one, other, False, "user", "I know them", 2.5)
     names = library.names
-    await names.rule([user, model, Ruling(one, "x", True, "model")])
-    assert await open_keys(library) == [one, other]
+    await names.rule([user, model, Ruling(*sorted((one, RADIUM)), True, "model")])
+    assert await open_keys(library) == sorted([one, other, RADIUM])
     assert set(await names.rulings([other])) == {user}
     await names.rule([user._replace(note="still")])
     found = {(ruling.note, ruling.by) for ruling in await names.rulings([one])}
@@ -483,6 +483,20 @@ async def test_a_users_word_hides_a_models_until_it_is_taken_back(library: Libra
     assert await names.unrule(one, other) is False
     assert await open_keys(library) == [one, other]
     assert await names.rulings([other]) == [model]
+
+
+async def test_a_models_word_on_a_name_that_is_gone_leaves_nothing(library: Library) -> None:
+    """Its answer may come after the document was deleted."""
+    await fill(library)
+    await library.settle()
+    gone = [
+        Ruling(*sorted((AMY, "x")), True, "model"), Ruling(*sorted(("x", "y")), False, "model"),
+    ]  # fmt: skip
+    await library.names.rule([*gone, Ruling(*sorted((AMY, AMELIA)), True, "model")])
+    assert await library.names.rulings(["x", "y"]) == []
+    assert len(await library.names.rulings([AMY])) == 1
+    await library.names.rule([Ruling("x", "y", False, "user")])  # people may know what comes
+    assert [one.by for one in await library.names.rulings(["x"])] == ["user"]
 
 
 # --- jobs of moves -------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from app.resolution.settlement import Reviewed, Settlement
 from app.stores.counts import name_tally_of
 from app.stores.neo4j.database import Database, Row, Transaction
 from app.stores.neo4j.moves import Neo4jMoves
-from app.stores.neo4j.placements import add_moves, open_names
+from app.stores.neo4j.placements import add_moves, held_names, open_names
 from app.stores.neo4j.settling import rank_of, settle
 from app.stores.neo4j.ties import together
 from app.stores.records import in_order, unique
@@ -194,12 +194,15 @@ class Neo4jNames(Neo4jMoves):
         return await self._database.transaction(lambda tx: settle(tx, self._workspace, settlement))
 
     async def rule(self, rulings: Sequence[Ruling]) -> None:
-        rows = [
-            {**one._asdict(), "name": f"{one.one} {'=' if one.same else '≠'} {one.other}"}
-            for one in sorted(rulings)
-        ]
+        keys = {key for one in rulings for key in (one.one, one.other)}
 
         async def work(tx: Transaction) -> None:
+            known = await held_names(tx, self._workspace, keys)
+            rows = [
+                {**one._asdict(), "name": f"{one.one} {'=' if one.same else '≠'} {one.other}"}
+                for one in sorted(rulings)
+                if one.by == "user" or {one.one, one.other} <= known
+            ]
             await tx.lock(
                 """
                 UNWIND $rows AS row
@@ -210,7 +213,7 @@ class Neo4jNames(Neo4jMoves):
                 """,
                 workspace=self._workspace, rows=rows,
             )  # fmt: skip
-            await open_names(tx, self._workspace, {k for r in rulings for k in (r.one, r.other)})
+            await open_names(tx, self._workspace, keys)
 
         await self._database.transaction(work)
 

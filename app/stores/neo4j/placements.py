@@ -102,6 +102,19 @@ async def lock_names(tx: Transaction, workspace: str, keys: Iterable[str]) -> di
     return {row["n"]["key"]: _name_of(row["n"]) for row in rows}
 
 
+async def held_names(tx: Transaction, workspace: str, keys: Iterable[str]) -> set[str]:
+    """Those that are there, and stay so until the transaction ends."""
+    rows = await tx.lock(
+        """
+        UNWIND $keys AS key
+        MATCH (n:Name {workspace: $workspace, key: key}) SET n.locked = true
+        RETURN n.key AS key, n.key IS NOT NULL AS there
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip
+    return {row["key"] for row in rows}
+
+
 def _name_of(n: Row) -> NameTotal:
     return NameTotal(
         key=n["key"], tally=name_tally_of(n["tally"]), mentions=n["mentions"], before=n["facts"],

@@ -173,12 +173,12 @@ class SqliteNames(SqliteMoves):
         def work(connection: Connection) -> None:
             connection.executemany(
                 "insert into rulings (workspace, one, other, author, same, note, at)"
-                " values (?, ?, ?, ?, ?, ?, ?) on conflict (workspace, one, other, author)"
+                " select :workspace, :one, :other, :by, :same, :note, :at"
+                " where :by = 'user' or 2 = (select count(*) from names"
+                " where workspace = :workspace and key in (:one, :other))"
+                " on conflict (workspace, one, other, author)"
                 " do update set same = excluded.same, note = excluded.note, at = excluded.at",
-                [
-                    (self._workspace, one.one, one.other, one.by, one.same, one.note, one.at)
-                    for one in rulings
-                ],
+                [{"workspace": self._workspace, **one._asdict()} for one in rulings],
             )
             open_names(connection, self._workspace, {k for r in rulings for k in (r.one, r.other)})
 
