@@ -88,8 +88,8 @@ class RuleAnswerer:
     async def answer(
         self, question: Question, context: Context
     ) -> AsyncGenerator[str | Usage, None]:
-        """Lines with `[n]` marks; none where nothing fits the question. Every sentence before a mark
-        is a slice of that source's chunk; what stands before it in brackets is its document's
+        """Lines with `[n]` marks; none where nothing fits the question. Every sentence before a
+        mark is a slice of that source's chunk; what stands before it in brackets is its document's
         title."""
         said = wording(question.text, question.language)
         ranked = await self._ranked(question, context)
