@@ -692,7 +692,13 @@ class Journal(Protocol):
     async def overdue(self, *, limit: int, lease: float) -> list[Ticket]:
         """Open steps whose lease or waiting time has run out, or that were never claimed and are
         older than a few seconds. `lease` is what workers give, the same everywhere: a time further
-        ahead is of a clock that was set back since, and has run out too, here as for `claim`."""
+        ahead is of a clock that was set back since, and has run out too, here as for `claim`. Those
+        that have waited longest come first."""
+        ...
+
+    async def resent(self, tickets: Sequence[Ticket], *, wait: float) -> None:
+        """These were sent again: they are not overdue for so many seconds, unless they are claimed
+        in between and lost once more. When they may be claimed is another matter."""
         ...
 
 

@@ -23,6 +23,7 @@ from workers import plans
 log = logging.getLogger("heliograph.worker")
 
 MAX_DELAY = 60.0
+RESEND_SECONDS = 20.0  # at most, between sending a step again and sending it once more
 BEAT = 3.0  # seconds at most until a step hears that its job was cancelled, and spends no more
 AGAIN = 0.5  # seconds between tries to keep a lease while the store is away
 
@@ -55,13 +56,16 @@ async def run_ticket(
 
 
 async def sweep(services: Services, terms: Terms, *, limit: int = 1000) -> int:
-    """Send again what a crash, a lost message or a full queue left lying; returns how many."""
+    """Send again what a crash, a lost message or a full queue left lying; returns how many. Most of
+    it merely waits for its turn, so it is left alone for a while then, and others get theirs."""
     tickets = await services.journal.overdue(limit=limit, lease=terms.lease)
     if tickets:
         lost = sum(ticket.attempt > 0 for ticket in tickets)
         level = logging.INFO if lost else logging.DEBUG  # the rest may merely wait for its turn
         log.log(level, "sweep.resend steps=%d claimed_before=%d", len(tickets), lost)
         await services.queue.send(tickets)
+        wait = min(RESEND_SECONDS, terms.lease * 2 / 3)
+        await services.journal.resent(tickets, wait=wait)
     return len(tickets)
 
 

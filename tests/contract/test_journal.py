@@ -262,6 +262,33 @@ async def test_lost_steps_are_overdue_and_held_or_fresh_ones_are_not(
     assert len(await journal.overdue(limit=1, lease=LEASE)) == 1
 
 
+async def test_what_was_sent_again_is_left_alone_for_a_while(
+    journal: Journal, documents: Documents
+) -> None:
+    jobs = [make.job(f"d{n}") for n in range(4)]
+    for one in jobs:
+        await documents.submit(one.document_id, make.revision(), one)
+    steps = [f"{one.id}.parse.0" for one in jobs]
+    for step_id in steps:
+        await claim(journal, step_id, lease=0)
+
+    async def overdue() -> dict[str, Ticket]:
+        found = await journal.overdue(limit=10_000, lease=LEASE)
+        return {one.step_id: one for one in found if one.step_id in steps}
+
+    tickets = await overdue()
+    assert set(tickets) == set(steps)
+    await journal.resent([tickets[steps[0]], tickets[steps[1]], Ticket("gone", 1)], wait=60)
+    await journal.resent([Ticket(steps[2], 7)], wait=60)  # of a claim that is not the latest
+    assert set(await overdue()) == {steps[2], steps[3]}
+    for step_id in steps[:2]:  # it may be claimed all the same, and lost once more
+        assert (await claim(journal, step_id, lease=0)).attempt == 2
+    assert set(await overdue()) == set(steps)
+    await journal.resent(list((await overdue()).values()), wait=0)
+    assert set(await overdue()) == set(steps)
+    await journal.resent([], wait=60)
+
+
 @pytest.mark.parametrize("ahead", [3600, 86_400])
 async def test_a_time_that_a_clock_wrote_which_was_set_back_since_has_run_out(
     journal: Journal, documents: Documents, ahead: float

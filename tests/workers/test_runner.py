@@ -8,6 +8,7 @@ import hashlib
 import threading
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -29,7 +30,7 @@ from app.terms import query_sparse
 from app.upkeep import texts
 from tests.workers.conftest import Rig
 from workers import plans
-from workers.runner import Terms, run_ticket
+from workers.runner import Terms, run_ticket, sweep
 from workers.stages import parse
 
 CURIE = (
@@ -80,6 +81,21 @@ async def test_every_ticket_delivered_twice_changes_nothing(rig: Rig) -> None:
     assert len(rig.extractor.calls) == 1
     assert (await rig.workspace().documents.get(document.id)).status is Status.READY
     assert (await rig.entities())["Marie Curie"] == 1
+
+
+async def test_a_backlog_is_sent_again_in_turns_and_not_each_time(rig: Rig) -> None:
+    """What waits for its turn is no news; what is behind the first of a long backlog is reached."""
+    documents = [await rig.submit(CURIE, f"d{n}") for n in range(5)]
+    rig.queue.sent.clear()
+    database: Any = rig.services.dependencies["graph"]
+    await database.write(lambda connection: connection.execute("update steps set overdue_at = 0"))
+    sent = [await sweep(rig.services, rig.terms, limit=2) for _ in range(4)]
+    assert sent == [2, 2, 1, 0]
+    steps = [ticket.step_id for ticket in rig.queue.sent]
+    assert sorted(steps) == sorted(f"{one.job.id}.parse.0" for one in documents)
+    await rig.drain()
+    for one in documents:
+        assert (await rig.workspace().documents.get(one.id)).status is Status.READY
 
 
 async def test_a_lost_message_is_sent_again_by_the_sweep(rig: Rig) -> None:

@@ -250,6 +250,16 @@ class Neo4jJournal:
             )  # fmt: skip
         return [Ticket(row["id"], row["claims"]) for row in rows]
 
+    async def resent(self, tickets: Sequence[Ticket], *, wait: float) -> None:
+        await self._database.write(
+            """
+            UNWIND $tickets AS ticket
+            MATCH (s:Step {id: ticket[0]}) WHERE s.claims = ticket[1]
+            SET s.overdue_at = timestamp() + $wait
+            """,
+            tickets=[list(ticket) for ticket in sorted(tickets)], wait=_ms(wait),
+        )  # fmt: skip
+
 
 def _step(step_id: str, j: Row, stage: str, shard: Sequence[str], attempt: int) -> Step:
     return Step(

@@ -174,6 +174,16 @@ class SqliteJournal:
             )  # fmt: skip
         return [Ticket(row["id"], row["claims"]) for row in rows]
 
+    async def resent(self, tickets: Sequence[Ticket], *, wait: float) -> None:
+        def work(connection: Connection) -> None:
+            until = self._database.clock() + wait
+            connection.executemany(
+                "update steps set overdue_at = ? where id = ? and claims = ?",
+                [(until, ticket.step_id, ticket.attempt) for ticket in tickets],
+            )
+
+        await self._database.write(work)
+
 
 # A claim is valid until another one is made: its own lease may have run out meanwhile.
 _HELD = "id = :id and claims = :attempt and leased = 1"
