@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import tempfile
 from collections.abc import Iterable
+from contextlib import suppress
 
 from app.domain import Revision
 from app.errors import NotFound
 from app.ports import Workspace
+
+IN_MEMORY = 2**23  # bytes of a file that is about to go; beyond, it lies on the disk
 
 
 def blobs_of(revision: Revision | None) -> list[str]:
@@ -28,12 +33,10 @@ async def release(workspace: Workspace, keys: Iterable[str]) -> None:
     """Delete blobs that no revision refers to any more. One that an upload claims at the same
     moment is put back."""
     for key in dict.fromkeys(keys):
-        if not key or await workspace.documents.blob_in_use(key):
-            continue
-        try:
-            data = await workspace.blobs.get(key)
-        except NotFound:
-            continue
-        await workspace.blobs.delete([key])
-        if await workspace.documents.blob_in_use(key):
-            await workspace.blobs.put(data)
+        if key and not await workspace.documents.blob_in_use(key):
+            with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as kept, suppress(NotFound):
+                async for piece in workspace.blobs.pieces(key):
+                    await asyncio.to_thread(kept.write, piece)
+                await workspace.blobs.delete([key])
+                if await workspace.documents.blob_in_use(key):
+                    await workspace.blobs.put_file(kept)

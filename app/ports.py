@@ -628,6 +628,13 @@ class Blobs(Protocol):
         """Keys of all that is there, each with the time when it was last put."""
         ...
 
+    async def under(
+        self, start: str, *, after: str = "", limit: int
+    ) -> Sequence[tuple[str, float]]:
+        """The same of keys that begin with these two digits, in their order, behind `after`. Reads
+        no other keys."""
+        ...
+
 
 # --- stores of the whole service -----------------------------------------------------------------
 

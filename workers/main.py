@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import signal
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
@@ -22,12 +23,15 @@ from app.errors import AppError, Misconfigured
 from app.ports import Services
 from app.settings import Settings, load
 from app.telemetry import configure_logging
+from app.upkeep.litter import FOLDERS, Litter
 from app.wiring import arq_options, open_services
 from workers.crew import Crew
 from workers.runner import Terms, sweep
 
 log = logging.getLogger("heliograph.worker")
 
+CLEAR_SECONDS = 60.0
+ANY_WORKSPACE = "default"  # files are of all of them
 SWEEP_SECONDS = 10.0  # at most; with a shorter lease a third of it
 RESTART_SECONDS = 1.0
 LEAVE_SECONDS = 5.0  # for steps under way when the process is told to stop
@@ -57,11 +61,12 @@ async def working(services: Services, settings: Settings) -> AsyncIterator[async
     terms = _terms(settings)
     crew = Crew(services, terms)
     sweeper = asyncio.create_task(_sweep_for_ever(services, terms))
+    clearer = asyncio.create_task(_clear_for_ever(services))
     running = asyncio.create_task(_work_for_ever(crew, settings))
     try:
         yield running
     finally:
-        await _end(sweeper, running)
+        await _end(sweeper, clearer, running)
         await crew.leave(LEAVE_SECONDS)
 
 
@@ -105,6 +110,19 @@ async def _sweep_for_ever(services: Services, terms: Terms) -> None:
         except Exception:  # a bug must not end what every lost message relies on
             log.exception("sweep.bug")
         await asyncio.sleep(pause)
+
+
+async def _clear_for_ever(services: Services) -> None:
+    """Files that nobody refers to, of all workspaces, a slice at a time."""
+    litter = Litter(random.randrange(FOLDERS))
+    while True:
+        await asyncio.sleep(CLEAR_SECONDS)
+        try:
+            await litter.clear(services.workspace(ANY_WORKSPACE))
+        except AppError as error:
+            log.warning("clear.failed code=%s", error.code)
+        except Exception:
+            log.exception("clear.bug")
 
 
 async def _back(services: Services, terms: Terms) -> None:
@@ -154,12 +172,14 @@ async def _start(context: dict[str, Any]) -> None:
     terms = _terms(settings)
     context["crew"] = Crew(services, terms)
     context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, terms))
+    context["clearer"] = asyncio.create_task(_clear_for_ever(services))
     log.info("worker.started max_jobs=%d", settings.max_jobs)
 
 
 async def _stop(context: dict[str, Any]) -> None:
     if sweeper := context.get("sweeper"):
         sweeper.cancel()
+        context["clearer"].cancel()
         await context["crew"].leave(LEAVE_SECONDS)
     await context["stack"].aclose()
 

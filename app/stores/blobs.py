@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import heapq
 import os
 import re
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
@@ -125,6 +126,18 @@ class ObjectBlobs:
                     key = found["path"].rpartition("/")[2]
                     if _KEY.fullmatch(key):
                         yield key, found["last_modified"].timestamp()
+
+    async def under(
+        self, start: str, *, after: str = "", limit: int
+    ) -> Sequence[tuple[str, float]]:
+        found: list[tuple[str, float]] = []
+        with suppress(FileNotFoundError), _errors():
+            async for page in obstore.list(self._store, prefix=f"{start}/"):
+                for one in page:
+                    key = one["path"].rpartition("/")[2]
+                    if _KEY.fullmatch(key) and key > after:
+                        found.append((key, one["last_modified"].timestamp()))
+        return heapq.nsmallest(limit, found)
 
     async def ping(self) -> str:
         """A look-up of a key that no bytes have; reaches the store and leaves nothing there."""

@@ -18,10 +18,11 @@ from app.errors import NotFound
 from app.originals import release
 from app.ports import Services, Workspace
 from app.upkeep.check_graph import graph_differences, name_differences
-from app.upkeep.check_rest import YOUNG, blob_differences, queue_differences
+from app.upkeep.check_rest import blob_differences, queue_differences
 from app.upkeep.check_vectors import vector_differences
 from app.upkeep.differences import Difference
 from app.upkeep.jobs import new_job, send
+from app.upkeep.litter import YOUNG
 
 log = logging.getLogger("heliograph.check")
 

@@ -12,7 +12,6 @@ from app.upkeep.differences import Action, Difference
 from app.upkeep.jobs import LEASE
 
 PAGE = 100
-YOUNG = 3600.0  # seconds: what was put since may be of an upload that is not recorded yet
 OVERDUE = 10_000
 
 

@@ -176,6 +176,24 @@ async def test_a_file_is_stored_from_its_start_and_read_in_parts(blobs: ObjectBl
         assert all(len(piece) <= PIECE for piece in pieces)
 
 
+async def test_keys_are_listed_by_their_first_digits(blobs: ObjectBlobs) -> None:
+    before = time.time()
+    keys = sorted([await blobs.put(str(n).encode()) for n in range(400)])
+    for start in sorted({key[:2] for key in keys})[:3]:
+        mine = [key for key in keys if key.startswith(start)]
+        found = await blobs.under(start, limit=1000)
+        assert [key for key, _ in found] == mine
+        assert all(put_at > before - 10 for _, put_at in found)
+        seen: list[str] = []
+        while page := await blobs.under(start, after=seen[-1] if seen else "", limit=1):
+            seen += [key for key, _ in page]
+        assert seen == mine
+
+
+async def test_digits_that_no_key_begins_with_list_nothing(blobs: ObjectBlobs) -> None:
+    assert await blobs.under("ab", limit=5) == []
+
+
 async def test_an_empty_file_can_be_stored_from_a_file(blobs: ObjectBlobs) -> None:
     with tempfile.TemporaryFile() as file:
         key = await blobs.put_file(file)
