@@ -12,7 +12,8 @@ from app.evaluation.intervals import Interval
 
 WIDTH, HEIGHT = 760, 360
 LEFT, RIGHT, TOP, BOTTOM = 60, 170, 44, 48
-ROW = 26
+ROW = 26  # pixels of a bar
+LINE = 17  # and of a label
 # Okabe and Ito (2008): told apart by most people, on white and on black.
 COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#8A8A8A", "#A6761D")
 STYLE = """
@@ -39,7 +40,7 @@ def bars(title: str, rows: Mapping[str, Interval]) -> str:
         middle, low, high = (left + span * x for x in (found.value, found.low, found.high))
         size = f'width="{max(0.0, middle - left):.1f}" height="{ROW - 10}"'
         parts += [
-            _text(left - 10, y + 14, label, anchor="end"),
+            _text(left - 10, y + 14, _short(label, 24), anchor="end"),
             f'<rect x="{left}" y="{y + 3}" {size} rx="2" fill="{COLOURS[0]}"/>',
             f'<path class="whisker" d="M{low:.1f} {y + 11}H{high:.1f}M{low:.1f} {y + 7}v8'
             f'M{high:.1f} {y + 7}v8"/>',
@@ -66,17 +67,31 @@ def lines(title: str, across: str, series: Mapping[str, Points]) -> str:
 
 def scatter(title: str, across: str, points: Mapping[str, tuple[float, float]]) -> str:
     """Shares (0 to 1) by a positive quantity on a logarithmic axis, a dot for each mode."""
-    logs = [math.log10(max(x, 0.01)) for x, _ in points.values()]
-    first, last = math.floor(min(logs) * 2) / 2, math.ceil(max(logs) * 2) / 2
-    room = max(last - first, 0.5)
-    ticks = [first + room * n / 4 for n in range(5)]
-    parts = _frame(across, [((tick - first) / room, f"{10**tick:.3g}") for tick in ticks])
+    ticks = _ticks([max(x, 0.01) for x, _ in points.values()])
+
+    def along(x: float) -> float:
+        return math.log(max(x, 0.01) / ticks[0]) / math.log(ticks[-1] / ticks[0])
+
+    shown = [f"{tick:,.0f}" if tick >= 1 else f"{tick:g}" for tick in ticks]
+    parts = _frame(across, [(along(tick), said) for tick, said in zip(ticks, shown, strict=True)])
     ends = []
-    for place, ((label, (_, y)), log) in enumerate(zip(points.items(), logs, strict=True)):
-        colour, x = COLOURS[place % len(COLOURS)], _x((log - first) / room)
+    for place, (label, (quantity, y)) in enumerate(points.items()):
+        colour, x = COLOURS[place % len(COLOURS)], _x(along(quantity))
         parts.append(f'<circle cx="{x:.1f}" cy="{_y(y):.1f}" r="5" fill="{colour}"/>')
         ends.append((_y(y), label, colour))
     return _svg(title, HEIGHT, parts + _labels(ends))
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """1, 2, 5, 10… around all values; of a long row every third, 1, 10, 100…"""
+    series = [m * 10.0**e for e in range(-3, 13) for m in (1, 2, 5)]
+    first = max(n for n, tick in enumerate(series) if tick <= min(values))
+    last = min(n for n, tick in enumerate(series) if tick >= max(values))
+    ticks = series[first : max(last, first + 1) + 1]
+    if len(ticks) <= 9:
+        return ticks
+    first, last = first - first % 3, last + -last % 3
+    return series[first : last + 1 : 3]
 
 
 def _between(x: float, xs: Sequence[float]) -> float:
@@ -104,13 +119,23 @@ def _frame(across: str, ticks: Sequence[tuple[float, str]]) -> list[str]:
 def _labels(ends: Sequence[tuple[float, str, str]]) -> list[str]:
     """Names at the right margin, in the order of their values, moved apart where they would
     overlap."""
-    parts, free = [], float(TOP)
-    for y, label, colour in sorted(ends):
-        free = max(y, free)
-        parts.append(f'<circle cx="{WIDTH - RIGHT + 14}" cy="{free:.1f}" r="4" fill="{colour}"/>')
-        parts.append(_text(WIDTH - RIGHT + 24, free + 4, label))
-        free += 17
+    ordered = sorted(ends)
+    places: list[float] = []
+    for y, _, _ in ordered:
+        places.append(max(y, TOP, places[-1] + LINE if places else 0))
+    lowest = HEIGHT - 12.0
+    for n in range(len(places) - 1, -1, -1):
+        places[n] = min(places[n], lowest)
+        lowest = places[n] - LINE
+    parts = []
+    for place, (_, label, colour) in zip(places, ordered, strict=True):
+        parts.append(f'<circle cx="{WIDTH - RIGHT + 14}" cy="{place:.1f}" r="4" fill="{colour}"/>')
+        parts.append(_text(WIDTH - RIGHT + 24, place + 4, _short(label, 20)))
     return parts
+
+
+def _short(label: str, most: int) -> str:
+    return label if len(label) <= most else f"{label[: most - 1]}…"
 
 
 def _text(x: float, y: float, said: str, anchor: str = "start", kind: str = "") -> str:
@@ -120,7 +145,8 @@ def _text(x: float, y: float, said: str, anchor: str = "start", kind: str = "") 
 
 def _svg(title: str, height: int, parts: Sequence[str]) -> str:
     head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{WIDTH}" height="{height}" '
+        f'viewBox="0 0 {WIDTH} {height}" role="img" '
         f'aria-label="{escape(title)}">\n<style>{STYLE}</style>\n'
         f'<rect class="ground" width="{WIDTH}" height="{height}"/>\n'
     )
