@@ -108,5 +108,11 @@ def test_the_page_shows_what_is_recorded_and_says_what_is_not(tmp_path: Path) ->
     assert "| 2wiki, 780 | **100.0** | – | 50.0 |" in text
     assert "| popqa: recall@5 | ≥ 87 | not measured |" in text
     assert "lightrag-hku mix" in text
+    readme = tmp_path / "README.md"
+    readme.write_text(f"Before\n{page.BEGIN}\nold\n{page.END}\nafter\n", encoding="utf-8")
+    for _ in range(2):  # writing it again changes nothing
+        page.write_summary(results, readme)
+        lines = readme.read_text(encoding="utf-8").splitlines()
+        assert (lines[0], lines[-1], len(lines)) == ("Before", "after", 7)
     for name in ("recall.svg", "gains.svg"):
         assert (results / name).read_text(encoding="utf-8").startswith("<svg ")

@@ -39,6 +39,7 @@ def main() -> None:
     if wants_triples and not options.page:
         kgqa.measure(RESULTS, cache, anew=options.anew, keep=options.keep)
     page.write(RESULTS, ROOT / "docs" / "evaluation.md")
+    page.write_summary(RESULTS, ROOT / "README.md")
 
 
 def _arguments() -> argparse.Namespace:

@@ -20,16 +20,13 @@ ORDER = (
 OURS = "mix"
 FIGURES = ("recall@2", "recall@5", "recall@10", "all@8", "mrr", "ndcg@10")
 TEMPLATE = Path(__file__).with_name("page.md")
+BEGIN, END = "<!-- evaluation -->", "<!-- end -->"
 HEADS = ("r@2", "r@5", "r@10", "all@8", "MRR", "nDCG@10")
 
 
 def write(results: Path, page: Path) -> None:
     """The page and its plots, from what the records in a folder hold."""
-    records = {
-        ground: record
-        for ground in GROUNDS
-        if (record := Record.read(results / f"{ground.key}.json")) and record.systems
-    }
+    records = recorded(results)
     parts = {
         "overview": _overview(records), "aims": _aims(records), "modes": _modes(records),
         "gains": _gains(records, results), "published": _published(records),
@@ -44,6 +41,27 @@ def write(results: Path, page: Path) -> None:
 
 
 Records = dict[Ground, Record]
+
+
+def write_summary(results: Path, readme: Path) -> None:
+    """The first table, of the sets as they are, between two marks of another page."""
+    records = {
+        ground: record
+        for ground, record in recorded(results).items()
+        if ground.store.titles and not ground.lower and OURS in record.systems
+    }
+    text = readme.read_text(encoding="utf-8")
+    before, begin, rest = text.partition(BEGIN)
+    _, end, after = rest.partition(END)
+    if not (begin and end):
+        raise ValueError(f"{readme.name} has no place for the table of the evaluation")
+    table = "\n".join(_overview(records)).strip()
+    readme.write_text(f"{before}{begin}\n{table}\n{end}{after}", encoding="utf-8")
+
+
+def recorded(results: Path) -> Records:
+    found = {ground: Record.read(results / f"{ground.key}.json") for ground in GROUNDS}
+    return {ground: record for ground, record in found.items() if record and record.systems}
 
 
 # --- tables --------------------------------------------------------------------------------------
@@ -71,6 +89,28 @@ def _aims(records: Records) -> Iterator[str]:
     yield from _head("aim", "wanted", "reached", "95 % interval", "")
     for aim in AIMS:
         yield _row(*_aim(aim, records))
+    yield ""
+    yield from _below(records)
+
+
+def _below(records: Records) -> Iterator[str]:
+    """Where `mix` finds less than one of those it should never be below."""
+    found, measured = [], 0
+    for ground, record in records.items():
+        if OURS not in record.systems:
+            continue
+        measured += 1
+        others = [one for one in ("bm25", "dense", *_reference(record)) if one in record.systems]
+        for name in others:
+            gain = record.gain(OURS, name, "recall@5", record.common([OURS, name]))
+            if gain.value < 0:
+                value = f"{100 * gain.value:+.1f} {_range(gain)}"
+                found.append(f"- {title(ground)}: {value} against {name}")
+    yield f"On {measured} sets and variants so far, `mix` is below BM25, dense or a mode of"
+    yield "`lightrag-hku` (recall@5 or coverage@5, both on the questions that both were asked)" + (
+        " here:\n" if found else " nowhere."
+    )
+    yield from found
     yield ""
 
 
