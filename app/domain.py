@@ -24,6 +24,7 @@ class Kind(StrEnum):
     CHUNK = "chunk"
     ENTITY = "entity"
     RELATION = "relation"
+    COMMUNITY = "community"
 
 
 class Status(StrEnum):
@@ -62,12 +63,13 @@ class Plan(StrEnum):
     CURATE = "curate"  # of the workspace: it has no document
     REBUILD = "rebuild"  # of the workspace: its graph anew from what was read
     EVALUATE = "evaluate"  # of the workspace: its modes measured on questions
+    COMMUNITIES = "communities"  # of the workspace: its graph in groups, and reports on them
 
 
 FIRST_STAGE: Mapping[Plan, str] = {
     Plan.INGEST: "parse", Plan.DELETE: "retract", Plan.WITHDRAW: "withdraw",
     Plan.CURATE: "resolve", Plan.REBUILD: "refold",
-    Plan.EVALUATE: "prepare",
+    Plan.EVALUATE: "prepare", Plan.COMMUNITIES: "cluster",
 }  # fmt: skip
 
 
@@ -85,6 +87,7 @@ class Mode(StrEnum):
     AUTO = "auto"
     SUBGRAPH = "subgraph"
     ASR = "asr"
+    COMMUNITY = "community"
     BYPASS = "bypass"
 
 
@@ -132,7 +135,7 @@ def relation_ends(key: str) -> tuple[str, str]:
 
 
 class Ref(NamedTuple):
-    """Points at a chunk, entity or relation of the workspace at hand."""
+    """Points at a chunk, entity, relation or community of the workspace at hand."""
 
     kind: Kind
     key: str
@@ -512,6 +515,125 @@ class Subgraph:
     truncated: bool = False
 
 
+# --- communities ---------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Clustering:
+    """How a graph is divided: levels at most, entities beyond which a community is divided again,
+    and the resolution of modularity (more: smaller communities)."""
+
+    levels: int = 3
+    size: int = 10
+    resolution: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """A community without its report. `parent` is the id of the one that it is a part of (""), a
+    `leaf` is divided no further; members are entity keys, sorted."""
+
+    id: str
+    level: int
+    parent: str
+    leaf: bool
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that a report tells, and the entities and relations that it rests on."""
+
+    summary: str
+    explanation: str = ""
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What a community is about. `rating`: how much it matters, 0 to 10. `model` is empty where
+    rules wrote it; `fault` then says why, if a model should have."""
+
+    title: str
+    summary: str
+    rating: float = 0.0
+    findings: tuple[Finding, ...] = ()
+    model: str = ""
+    fault: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Community:
+    """`size` counts its entities and `mentions` theirs, which is all its evidence; a report is made
+    from `covered` of it. Evidence that is taken back takes the report with it, so that what a
+    report lacks can only have come since. `version` counts what makes a report in the making void.
+    `digest` is of the text that was last indexed."""
+
+    id: str
+    level: int
+    parent: str
+    leaf: bool
+    size: int
+    mentions: int
+    version: int
+    report: Report | None = None
+    covered: int = 0
+    indexed: bool = False
+    digest: str = ""
+
+    @property
+    def fresh(self) -> bool:
+        return self.report is not None and self.covered == self.mentions
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """The communities of a workspace as a whole: how they were made, the job that did so last, and
+    what reports have cost so far."""
+
+    clustering: Clustering
+    job_id: str
+    usage: Usage = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class Fact:
+    """What a report may tell: an entity or relation by name, and what is known of it."""
+
+    ref: Ref
+    name: str
+    kind: str
+    text: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class Reported:
+    """Without a report where the reply was none."""
+
+    report: Report | None
+    usage: Usage = Usage()
+
+
+class KeyPoint(NamedTuple):
+    """Something in a report (by its place among those asked) that helps to answer, with 0 to 100
+    for how much."""
+
+    report: int
+    text: str
+    score: float
+    refs: tuple[Ref, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyPoints:
+    """`readable`: the reply was a list of points, if an empty one."""
+
+    points: tuple[KeyPoint, ...] = ()
+    readable: bool = True
+    usage: Usage = Usage()
+
+
 @dataclass(frozen=True, slots=True)
 class Stats:
     """Visible records of a workspace."""
@@ -665,6 +787,8 @@ class Question:
     rq_base: Mode = Mode.MIX  # retrieves each query of mode rq
     rq_sequential: bool = False  # a query of mode rq may need what an earlier one finds
     anchoring: Anchoring = Anchoring()
+    community_search: str = "level"  # level | nearest
+    community_level: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -679,6 +803,17 @@ class ScoredRelation:
     relation: Relation
     text: str
     score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Theme:
+    """A point of a community's report, or of evidence where there is none; `title` is of the
+    report."""
+
+    title: str
+    text: str
+    score: float
+    community: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -700,10 +835,11 @@ class Context:
     relations: tuple[ScoredRelation, ...] = ()
     sources: tuple[Source, ...] = ()
     tokens: int = 0
+    themes: tuple[Theme, ...] = ()
 
     @property
     def empty(self) -> bool:
-        return not (self.entities or self.relations or self.sources)
+        return not (self.entities or self.relations or self.sources or self.themes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -805,6 +941,10 @@ class Options:
     )  # fmt: skip
     language: str = ""
     dense_weight: float = 0.4
+    report_tokens: int = 8000  # of facts that a community's report is made from
+    report_size: int = 3  # entities below which rules write the report, model or not
+    community_reports: int = 64  # that a question is put to, those that matter most
+    community_calls: int = 8  # model calls at a time for one such question
 
 
 @dataclass(frozen=True, slots=True)

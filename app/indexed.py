@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from app.domain import Chunk, Document, Entity, Plan, Relation
+from app.domain import Chunk, Document, Entity, Plan, Relation, Report
 from app.subjects import title_of
 
 
@@ -26,3 +26,7 @@ def relation_text(relation: Relation) -> str:
     """The ends in the order of their names: that of their keys depends on what came first."""
     ends = " -- ".join(sorted((relation.source_name, relation.target_name)))
     return f"{ends}: {', '.join(relation.keywords)}\n{relation.profile}"
+
+
+def report_text(report: Report) -> str:
+    return "\n".join([report.title, report.summary, *(one.summary for one in report.findings)])

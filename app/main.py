@@ -16,6 +16,7 @@ from starlette.middleware.cors import CORSMiddleware
 from app.api import (
     admin,
     chat,
+    communities,
     curation,
     documents,
     evaluations,
@@ -67,7 +68,9 @@ def create_app(settings: Settings | None = None, services: Services | None = Non
     pages.install(app)
     app.include_router(operations.router)
     versioned = APIRouter()
-    for part in (documents, jobs, query, chat, curation, graph, evaluations, admin):
+    for part in (
+        documents, jobs, query, chat, curation, communities, graph, evaluations, admin,
+    ):  # fmt: skip
         versioned.include_router(part.router)
     app.include_router(versioned, prefix=VERSIONED)
     app.include_router(versioned, include_in_schema=False)

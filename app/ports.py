@@ -18,9 +18,13 @@ from app.domain import (
     Asked,
     Chunk,
     ChunkLinks,
+    Cluster,
+    Clustering,
+    Community,
     Compared,
     Completion,
     Context,
+    Division,
     Document,
     Embeddings,
     Entity,
@@ -28,10 +32,12 @@ from app.domain import (
     Evaluation,
     Evidence,
     Extraction,
+    Fact,
     Failure,
     Hit,
     Job,
     Judgement,
+    KeyPoints,
     Keywords,
     Kind,
     KnownName,
@@ -50,6 +56,8 @@ from app.domain import (
     Readings,
     Ref,
     Relation,
+    Report,
+    Reported,
     Revision,
     Ruling,
     Scalar,
@@ -465,6 +473,75 @@ class Names(Protocol):
     async def review(self, *, decision: str, after: str = "", limit: int = 50) -> list[Reviewed]:
         """Recorded pairs with a decision ("" any), best score first; `after` is the `place` of the
         last one seen."""
+        ...
+
+
+class Communities(Protocol):
+    """Groups of entities and reports on them. Members are present entities: one that loses all
+    evidence leaves its communities, and one without members is no more. Where evidence of a member
+    is taken back, the same transaction forgets the reports of its communities: no report is ever
+    stored that rests on evidence which is not. Vectors are told by `unindexed`, as of entities."""
+
+    async def division(self) -> Division | None:
+        """None: there never were communities."""
+        ...
+
+    async def begin(self, job_id: str, clustering: Clustering) -> None:
+        """This job divides the graph from now on; earlier ones change nothing any more."""
+        ...
+
+    async def charge(self, usage: Usage) -> None:
+        """Add to what reports have cost. No-op where nothing ever began."""
+        ...
+
+    async def put(self, job_id: str, clusters: Sequence[Cluster]) -> bool:
+        """Make or change these. A report stays where no member leaves; one in the making is void
+        where members change. Keys without evidence are left out. False, and nothing changes, if
+        it is not the job that divides."""
+        ...
+
+    async def drop(self, job_id: str, ids: Sequence[str]) -> bool:
+        """False, and nothing changes, if it is not the job that divides."""
+        ...
+
+    async def put_report(
+        self, community_id: str, report: Report, *, version: int, covered: int
+    ) -> bool:
+        """False, and nothing changes, if the version is another by now, or the community gone."""
+        ...
+
+    async def get(self, ids: Sequence[str]) -> list[Community]: ...
+
+    async def page(
+        self, *, level: int | None = None, after: str = "", limit: int = 50
+    ) -> list[Community]:
+        """By id, those behind `after`; of one level or all."""
+        ...
+
+    async def at_level(self, level: int, *, limit: int) -> list[Community]:
+        """Those into which the level divides the graph, leaves above it included, that have a
+        report: highest rating first, then by id."""
+        ...
+
+    async def clusters(self, *, after: str = "", limit: int) -> list[Cluster]:
+        """All with their members, by id, those behind `after`."""
+        ...
+
+    async def levels(self) -> dict[int, int]:
+        """How many communities each level has."""
+        ...
+
+    async def members(self, community_id: str, *, after: str = "", limit: int) -> list[str]:
+        """Entity keys, most mentioned first, then in their order; those behind the key `after`."""
+        ...
+
+    async def of_entities(self, keys: Sequence[str], *, level: int) -> dict[str, str]:
+        """Entity key -> the community that the level, or the last one above it, puts it in."""
+        ...
+
+    async def due(self) -> list[str]:
+        """Ids of those without a report, whose report lacks evidence, or is not the model's that
+        it should be; those of lower levels (higher numbers) first."""
         ...
 
 
@@ -912,6 +989,20 @@ class Referee(Protocol):
         ...
 
 
+class Reporter(Protocol):
+    @property
+    def by_model(self) -> bool: ...
+
+    async def report(self, facts: Sequence[Fact]) -> Reported:
+        """On a community, from what is known of its members, most central first. `BadModelOutput`
+        or `Invalid` where the model refuses."""
+        ...
+
+    async def points(self, question: Question, reports: Sequence[Report]) -> KeyPoints:
+        """What in these reports helps to answer; none that scores 0."""
+        ...
+
+
 class Tokenizer(Protocol):
     def count(self, text: str) -> int: ...
 
@@ -940,6 +1031,7 @@ class Workspace:
     options: Options
     archive: Archive
     evaluations: Evaluations
+    communities: Communities
 
 
 @dataclass(frozen=True, slots=True)
@@ -951,6 +1043,8 @@ class Models:
     embedder: Embedder
     reranker: Reranker | None
     tokenizer: Tokenizer
+    reporter: Reporter
+    plain_reporter: Reporter  # by rules: for what is not worth a model's reply, or got none
     judge: Judge | None = None
     rewriter: Rewriter | None = None  # only a language model can play it
     referee: Referee | None = None

@@ -102,6 +102,30 @@ class OptionSettings(BaseModel):
         le=1,
         description="Share of the dense vector against words in direct search (mode mix).",
     )
+    report_tokens: int = Field(
+        _OPTIONS.report_tokens,
+        ge=200,
+        le=100_000,
+        description="Tokens of facts that a community's report is made from.",
+    )
+    report_size: int = Field(
+        _OPTIONS.report_size,
+        ge=2,
+        le=10_000,
+        description="Entities from which on a model writes a community's report.",
+    )
+    community_reports: int = Field(
+        _OPTIONS.community_reports,
+        ge=1,
+        le=10_000,
+        description="Reports that a question in mode community is put to, the best rated.",
+    )
+    community_calls: int = Field(
+        _OPTIONS.community_calls,
+        ge=1,
+        le=100,
+        description="Model calls at a time for one question in mode community.",
+    )
 
     parse_seconds: float = Field(
         _OPTIONS.parse_seconds, gt=0, description="Seconds that parsing one file may take."
@@ -196,6 +220,7 @@ class Settings(BaseSettings):
         description="Model that is asked which doubtful names are one thing (empty: none is), and "
         "judges evaluations.",
     )
+    report_model: str = Field("", description="Model that writes reports on communities.")
     keyword_model: str = Field("", description="Model that finds a question's keywords.")
     rewrite_model: str = Field("", description="Model that rewrites questions (modes hyde and rq).")
     answer_model: str = Field("", description="Model that answers.")
@@ -347,6 +372,7 @@ def _contradictions(settings: Settings) -> Iterator[str]:
         "keyword_model",
         "rewrite_model",
         "judge_model",
+        "report_model",
         "answer_model",
     )
     for url, without, needs in (

@@ -27,6 +27,7 @@ AVERAGE_TERMS: Mapping[Kind, float] = {
     Kind.CHUNK: 300.0,
     Kind.ENTITY: 40.0,
     Kind.RELATION: 30.0,
+    Kind.COMMUNITY: 100.0,
 }
 
 # Scripts without spaces between words, and Hangul, whose words carry their particles: Thai, Lao,

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from app.domain import FIRST_STAGE, Plan, Status, Step
 from app.ports import Models, Workspace
 from workers.stages import (
+    cluster,
     evaluate,
     extract,
     index,
@@ -18,6 +19,7 @@ from workers.stages import (
     recount,
     refold,
     remove,
+    report,
     resolve,
     retract,
     withdraw,
@@ -77,6 +79,11 @@ PLANS: dict[Plan, tuple[Stage, ...]] = {
         Stage("reprofile", Status.INDEXING, profile.run, profile.of_workspace),
         Stage("reindex", Status.INDEXING, index.run, index.of_workspace, durable=True),
         Stage("tidy", Status.INDEXING, resolve.tidy, resolve.moved),
+    ),
+    Plan.COMMUNITIES: (
+        Stage("cluster", Status.MERGING, cluster.run),
+        Stage("report", Status.MERGING, report.run, report.due),
+        Stage("reindex", Status.INDEXING, index.run, index.of_workspace, durable=True),
     ),
     Plan.REBUILD: (
         Stage("refold", Status.MERGING, refold.run, refold.documents),

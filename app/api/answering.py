@@ -66,7 +66,8 @@ def notice(answered: Answered, *, only_context: bool = False) -> str | None:
     """What the reader should know about the answer."""
     if not found(answered, only_context=only_context):
         return NOTHING_FOUND
-    return NO_MODEL if answered.model is None and not only_context else None
+    unwritten = answered.model is None and not only_context
+    return " ".join(filter(None, [answered.hint, NO_MODEL if unwritten else ""])) or None
 
 
 def _count(answered: Answered, metrics: Metrics, *, only_context: bool = False) -> None:

@@ -174,6 +174,16 @@ class QuestionBody(Body):
         description="Put chunks into the context: false leaves entities and relations (-Origin), "
         "and answers without citations.",
     )
+    community_search: Literal["level", "nearest"] = Field(
+        "level",
+        description="Mode community: put the question to all reports of a level, the best rated "
+        "first, or, which is cheaper, to those nearest to it, of any level.",
+    )
+    community_level: int = Field(
+        _DEFAULT.community_level, ge=0, le=10,
+        description="Mode community: the level. 0 is the coarsest; communities above it that are "
+        "divided no further belong to it.",
+    )  # fmt: skip
     only_context: bool = Field(False, description="Stop before the answer and return the context.")
     explain: bool = Field(False, description="Tell how the context and answer came about.")
     stream: bool = Field(False, description="Answer as server-sent events.")
@@ -214,6 +224,8 @@ class QuestionBody(Body):
                 ablate=tuple(dict.fromkeys(self.asr.ablate)),
                 deadline_ms=self.asr.deadline_ms,
             ),
+            community_search=self.community_search,
+            community_level=self.community_level,
         )
 
 
@@ -261,6 +273,15 @@ class ContextRelationBody(BaseModel):
     score: float = Field(description="Relevance.")
 
 
+class ContextThemeBody(BaseModel):
+    community_id: str | None = Field(
+        description="Community whose report says it; null: it is what documents say of a relation."
+    )
+    title: str = Field(description="Title of the report, or the relation.")
+    text: str = Field(description="What it says to the question.")
+    score: float = Field(description="How much it helps to answer, 0 to 100.")
+
+
 class ContextChunkBody(BaseModel):
     number: int = Field(description="Its number in the context and in `[n]` marks.")
     chunk_id: str = Field(description="The chunk.")
@@ -280,6 +301,9 @@ class ContextBody(BaseModel):
     entities: list[ContextEntityBody] = Field(description="Things.")
     relations: list[ContextRelationBody] = Field(description="What holds between them.")
     chunks: list[ContextChunkBody] = Field(description="Pieces of documents.")
+    themes: list[ContextThemeBody] = Field(
+        description="Mode community: points of reports; the pieces of documents stand behind them."
+    )
     tokens: int = Field(description="Length of the whole context in tokens.")
 
     @classmethod
@@ -306,6 +330,13 @@ class ContextBody(BaseModel):
                     text=one.chunk.text, start=one.chunk.start, end=one.chunk.end, score=one.score,
                 )
                 for one in context.sources
+            ],
+            themes=[
+                ContextThemeBody(
+                    community_id=one.community or None, title=one.title, text=one.text,
+                    score=one.score,
+                )
+                for one in context.themes
             ],
             tokens=context.tokens,
         )  # fmt: skip

@@ -217,6 +217,7 @@ class LlmAnswerer:
                 else "Be as brief as the question allows, and as long as it needs.",
                 "entities": _entities(context),
                 "relations": _relations(context),
+                "themes": _themes(context),
                 "sources": _sources(context.sources),
                 "question": question.text,
             },
@@ -248,6 +249,11 @@ def _relations(context: Context) -> str:
         for found in context.relations
     ]
     return f"## Relations\n{fence(chr(10).join(lines))}" if lines else ""
+
+
+def _themes(context: Context) -> str:
+    lines = [f"- {_line(theme.title)}: {_line(theme.text)}" for theme in context.themes]
+    return f"## Themes\n{fence(chr(10).join(lines))}" if lines else ""
 
 
 def _sources(sources: Sequence[Source]) -> str:

@@ -18,6 +18,7 @@ NAMES = (
     "extract", "glean", "repair", "summarise", "keywords", "judge", "answer", "bypass",
     "hyde", "decompose", "bridge",
     "compare", "describe", "propose-users", "propose-tasks", "propose-questions",
+    "community", "points",
 )  # fmt: skip
 _FIELD = re.compile(r"\{\{(\w+)\}\}")
 _PARTS = re.compile(r"^<!-- user -->\n", re.MULTILINE)

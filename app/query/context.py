@@ -27,6 +27,7 @@ from app.domain import (
     ScoredEntity,
     ScoredRelation,
     Source,
+    Theme,
 )
 from app.errors import AppError
 from app.ports import Models, Tokenizer, Workspace
@@ -51,6 +52,7 @@ class Cut:
     relations: int = 0
     chunks: int = 0
     shortened: int = 0
+    themes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +77,11 @@ async def pack(workspace: Workspace, models: Models, question: Question, found: 
     ranked, reranked = await _reranked(models, question, _in_order(chunk_hits, chunks, _chunk_id))
     share = _shares(question, any_chunks=bool(ranked))
     room = _Room(models.tokenizer)
+    themes = room.fill(found.themes, theme_text, min(share.entities + share.relations, share.total))
     shown_entities = room.fill(
-        _entities(entity_hits, entities, evidence), entity_text, min(share.entities, share.total)
-    )
+        _entities(entity_hits, entities, evidence), entity_text,
+        min(share.entities, share.total - room.used),
+    )  # fmt: skip
     shown_relations = room.fill(
         _relations(relation_hits, relations, evidence), relation_text,
         min(share.relations, share.total - room.used),
@@ -88,8 +92,11 @@ async def pack(workspace: Workspace, models: Models, question: Question, found: 
         len(relations) - len(shown_relations),
         len(ranked) - len(sources),
         shortened,
+        len(found.themes) - len(themes),
     )
-    context = Context(tuple(shown_entities), tuple(shown_relations), tuple(sources), room.used)
+    context = Context(
+        tuple(shown_entities), tuple(shown_relations), tuple(sources), room.used, tuple(themes)
+    )
     return Packed(context, cut, reranked)
 
 
@@ -103,6 +110,10 @@ def entity_text(item: ScoredEntity) -> str:
 def relation_text(item: ScoredRelation) -> str:
     one = item.relation
     return f"{one.source_name} -- {one.target_name} ({', '.join(one.keywords)}): {item.text}"
+
+
+def theme_text(theme: Theme) -> str:
+    return f"{theme.title}: {theme.text}"
 
 
 def source_text(source: Source) -> str:

@@ -11,7 +11,16 @@ from typing import Literal, NamedTuple
 from app.domain import Citation, Context, Mode, Prompt, Question, Usage
 from app.errors import AppError, BadModelOutput, Invalid, NoModel
 from app.ports import Models, Workspace
-from app.query import absence, auto, citations, context, dual, rewriting, walk
+from app.query import (
+    absence,
+    auto,
+    citations,
+    communities,
+    context,
+    dual,
+    rewriting,
+    walk,
+)
 from app.query.anchored import mode as anchored
 from app.query.found import Clock, Found
 from app.query.keywords import standing_alone
@@ -32,6 +41,7 @@ MODES: Mapping[Mode, Retriever] = {
     Mode.RQ: rewriting.rq,
     Mode.SUBGRAPH: anchored.subgraph,
     Mode.ASR: anchored.asr,
+    Mode.COMMUNITY: communities.community,
 }
 
 # Switches of which a mode needs one at least. Direct search is left to `mix` and `ppr` without any.
@@ -62,7 +72,7 @@ class Retrieved:
 @dataclass(frozen=True, slots=True)
 class Answered:
     """`model` is None when no language model wrote the answer. `notice` is empty or says why there
-    is no answer (`nothing_found`)."""
+    is no answer (`nothing_found`), `hint` what else the reader should know."""
 
     answer: str
     mode: Mode
@@ -73,6 +83,7 @@ class Answered:
     usage: Usage
     timings_ms: Mapping[str, float]
     notice: str = ""
+    hint: str = ""
 
 
 class Event(NamedTuple):
@@ -127,7 +138,7 @@ class _Run:
         self._explain: Mapping[str, object] = {}
         self._pieces: list[str] = []
         self._model: str | None = None
-        self._notice = ""
+        self._notice = self._hint = ""
 
     async def events(self) -> AsyncGenerator[Event, None]:
         if self._question.mode is Mode.BYPASS:
@@ -139,7 +150,7 @@ class _Run:
         # An answerer without a model judges each sentence, and costs nothing to ask.
         speaks = got.relevant or self._models.answerer.model is None
         shown = got.context if speaks or self._only_context else Context()
-        self._context, self._explain = shown, got.explain
+        self._context, self._explain, self._hint = shown, got.explain, got.found.hint
         yield Event("context", shown)
         if self._only_context:
             return
@@ -211,7 +222,7 @@ class _Run:
         )  # fmt: skip
         return Answered(
             checked.text, self._question.mode, self._model, checked.citations, self._context,
-            explain, self._clock.usage, timings, self._notice,
+            explain, self._clock.usage, timings, self._notice, self._hint,
         )  # fmt: skip
 
 

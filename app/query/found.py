@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from app.domain import Hit, Keywords, Usage
+from app.domain import Hit, Keywords, Theme, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +20,8 @@ class Found:
     keywords: Keywords = field(default_factory=Keywords)
     names: tuple[str, ...] = ()
     likeness: float = 0.0  # cosine of the question and the nearest chunk or keyword hit
+    hint: str = ""  # what the reader should know of how it was found
+    themes: tuple[Theme, ...] = ()
     explain: Mapping[str, object] = field(default_factory=dict)
 
 

@@ -60,6 +60,8 @@ def _texts(context: Context) -> Iterable[str]:
         yield f"{one.entity.name} {one.text}"
     for other in context.relations:
         yield f"{other.relation.source_name} {other.relation.target_name} {other.text}"
+    for theme in context.themes:
+        yield f"{theme.title} {theme.text}"
 
 
 def _content(text: str) -> set[str]:

@@ -225,6 +225,10 @@ def _quoted(candidate: Candidate, said: Wording, *, first: bool) -> str:
 
 def _of_graph(context: Context, said: Wording) -> list[str]:
     """Without passages: what the graph says, which nothing can be cited for."""
-    texts = [item.text for item in context.entities] + [item.text for item in context.relations]
+    texts = [
+        item.text
+        for items in (context.themes, context.entities, context.relations)
+        for item in items
+    ]
     texts = [text for text in texts if text.strip()]
     return [said.passages, *(f"\n\n{text}" for text in texts[:MAX_SENTENCES])] if texts else []

@@ -15,11 +15,15 @@ from app.domain import (
     EntityMention,
     Extraction,
     Failure,
+    Finding,
     Job,
+    Kind,
     Plan,
     Readings,
+    Ref,
     Relation,
     RelationMention,
+    Report,
     Revision,
     State,
     Status,
@@ -103,6 +107,22 @@ def extraction_of(text: str) -> Extraction:
         error=stored["error"],
         usage=Usage(**stored["usage"]),
     )
+
+
+def report_json(report: Report) -> str:
+    return dump(asdict(report))
+
+
+def report_of(text: str) -> Report:
+    stored: dict[str, Any] = json.loads(text)
+    findings = tuple(
+        Finding(
+            one["summary"], one["explanation"],
+            tuple(Ref(Kind(kind), key) for kind, key in one["refs"]),
+        )
+        for one in stored["findings"]
+    )  # fmt: skip
+    return Report(**{**stored, "findings": findings})
 
 
 def failure_json(failure: Failure) -> str:

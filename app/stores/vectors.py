@@ -19,6 +19,7 @@ COLLECTIONS: Mapping[Kind, str] = {
     Kind.CHUNK: "chunks",
     Kind.ENTITY: "entities",
     Kind.RELATION: "relations",
+    Kind.COMMUNITY: "communities",
 }
 # A batch stays far below the 32 MB that a Qdrant server takes; bytes are those of JSON.
 MAX_BATCH_BYTES = 8_000_000

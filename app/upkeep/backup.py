@@ -19,7 +19,7 @@ from app.errors import NotFound
 from app.holdings import HeldChunk, HeldEntity, HeldRelation
 from app.originals import blobs_of
 from app.ports import Embedder, Workspace
-from app.upkeep import container
+from app.upkeep import communities, container
 from app.upkeep.forms import Json, point_json, revision_json
 
 log = logging.getLogger("heliograph.backup")
@@ -40,6 +40,7 @@ async def backup(workspace: Workspace, embedder: Embedder, *, now: float) -> Asy
             "embedding": {"model": embedder.model, "dimension": embedder.dimension},
         },
     )  # fmt: skip
+    before = await communities.versions(workspace)
     async for piece in _names(workspace, writer):
         yield piece
     documents = _Documents(workspace, writer)
@@ -48,6 +49,10 @@ async def backup(workspace: Workspace, embedder: Embedder, *, now: float) -> Asy
     async for piece in _graph(workspace, writer):
         yield piece
     missing = sorted(documents.missing)
+    if division := await communities.division_json(workspace):
+        yield writer.json(communities.DIVISION, division)
+        async for page in communities.pages(workspace, before):
+            yield writer.page("communities", page)
     yield writer.end(void=documents.void, documents=documents.count, missing=missing)
     log.info("workspace.backed_up workspace=%s documents=%d", workspace.name, documents.count)
 

@@ -7,7 +7,7 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from app.domain import Kind, Point, Ref
-from app.indexed import chunk_text, document_title, entity_text, relation_text
+from app.indexed import chunk_text, document_title, entity_text, relation_text, report_text
 from app.ports import Workspace
 from app.terms import AVERAGE_TERMS, document_sparse
 from app.upkeep.differences import Difference
@@ -51,6 +51,12 @@ async def _indexed(workspace: Workspace) -> AsyncIterator[list[Ref]]:
                 for one in page
                 if one.mentions and 0 < one.progress.profiled <= one.progress.indexed
             ]
+    after, full = "", True
+    while full:
+        communities = await workspace.communities.page(after=after, limit=PAGE)
+        full = len(communities) == PAGE
+        after = communities[-1].id if communities else ""
+        yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report and one.indexed]
 
 
 async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> dict[Ref, str]:
@@ -61,6 +67,9 @@ async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> dict[Ref, str]:
     titles = {one.id: document_title(one) for one in await workspace.documents.many(owners)}
     entities = await graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else []
     relations = await graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else []
+    communities = (
+        await workspace.communities.get(keys[Kind.COMMUNITY]) if keys[Kind.COMMUNITY] else []
+    )
     return {
         **{
             Ref(Kind.CHUNK, one.id): chunk_text(titles.get(one.document_id, ""), one)
@@ -68,6 +77,11 @@ async def _texts(workspace: Workspace, refs: Sequence[Ref]) -> dict[Ref, str]:
         },
         **{Ref(Kind.ENTITY, one.key): entity_text(one) for one in entities},
         **{Ref(Kind.RELATION, one.key): relation_text(one) for one in relations},
+        **{
+            Ref(Kind.COMMUNITY, one.id): report_text(one.report)
+            for one in communities
+            if one.report
+        },
     }
 
 

@@ -21,7 +21,7 @@ from app.upkeep.lines import Line, lines
 
 PARTS = (
     "documents", "chunks", "extractions", "mentions", "assertions", "entities", "relations",
-    "aliases", "rulings", "points",
+    "aliases", "rulings", "communities", "points",
 )  # fmt: skip
 _MODULUS = 2**256
 

@@ -5,12 +5,14 @@ The key of an entity depends on which of its names came first.
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from app.domain import Chunk, relation_key
 from app.ports import Workspace
 
+PAGE = 200  # communities read at a time
 GONE = "?"  # before the id of what a record refers to and is not there
 
 
@@ -31,6 +33,21 @@ async def entity_labels(workspace: Workspace, keys: Collection[str]) -> dict[str
     on what came first."""
     members = await workspace.names.members(list(keys))
     return {key: min([key, *members.get(key, ())]) for key in keys}
+
+
+async def community_labels(workspace: Workspace) -> dict[str, str]:
+    """From level and members: an id follows from those that a community had when it was new."""
+    labels: dict[str, str] = {}
+    after, full = "", True
+    while full:
+        page = await workspace.communities.clusters(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].id if page else ""
+        named = await entity_labels(workspace, {key for one in page for key in one.members})
+        for one in page:
+            lines = [str(one.level), *sorted(named[key] for key in one.members)]
+            labels[one.id] = hashlib.sha256("\n".join(lines).encode()).hexdigest()[:32]
+    return labels
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,11 +11,28 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from app.domain import Document, Evidence, Extraction, Kind, Placement, Point, Ref, Revision, Vector
+from app.domain import (
+    Document,
+    Extraction,
+    Kind,
+    Placement,
+    Point,
+    Ref,
+    Report,
+    Revision,
+    Vector,
+)
 from app.folding import document_scope
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
 from app.ports import Workspace
-from app.upkeep.labels import GONE, Ends, chunk_label, document_labels, ends_of
+from app.upkeep.labels import (
+    GONE,
+    Ends,
+    chunk_label,
+    community_labels,
+    document_labels,
+    ends_of,
+)
 
 PAGE = 200  # records read at a time
 SUMS = 16  # numbers that stand for a dense vector
@@ -25,7 +42,10 @@ Line = Mapping[str, Any]  # a record as plain JSON: "part", "id" and its fields
 
 async def lines(workspace: Workspace) -> AsyncIterator[Line]:
     """All that counts of the workspace, with a page of records in memory."""
-    for read in (_documents, _chunks, _entities, _relations, _aliases, _rulings, _points):
+    reads = (
+        _documents, _chunks, _entities, _relations, _aliases, _rulings, _communities, _points,
+    )  # fmt: skip
+    for read in reads:
         async for line in read(workspace):
             yield line
 
@@ -235,28 +255,58 @@ def _shown(relation: str) -> str:
     return relation.replace("\t", " -- ")
 
 
+# --- communities ---------------------------------------------------------------------------------
+
+
+async def _communities(workspace: Workspace) -> AsyncIterator[Line]:
+    """By membership, and the report by presence and the evidence that it covers."""
+    labels = await community_labels(workspace)
+    after, full = "", True
+    while full:
+        page = await workspace.communities.page(after=after, limit=PAGE)
+        full = len(page) == PAGE
+        after = page[-1].id if page else ""
+        for one in page:
+            yield {
+                "part": "communities", "id": labels.get(one.id, GONE + one.id), "level": one.level,
+                "parent": labels.get(one.parent, GONE + one.parent) if one.parent else "",
+                "leaf": one.leaf, "size": one.size, "mentions": one.mentions,
+                "report": _report(one.report), "covered": one.covered,
+            }  # fmt: skip
+
+
+def _report(report: Report | None) -> Any:
+    """In full where rules wrote it, but for keys of entities."""
+    if report is None:
+        return None
+    if report.model:
+        return "by model"
+    said = [(one.summary, one.explanation) for one in report.findings]
+    return {
+        "title": report.title, "summary": report.summary, "rating": report.rating,
+        "findings": [list(one) for one in said],
+    }  # fmt: skip
+
+
 # --- points --------------------------------------------------------------------------------------
 
 
 async def _points(workspace: Workspace) -> AsyncIterator[Line]:
     for kind in Kind:
+        labels = await community_labels(workspace) if kind is Kind.COMMUNITY else {}
         after, more = "", True
         while more:
             page, after = await workspace.vectors.scroll(kind, after=after, limit=PAGE)
             more = bool(after)
-            async for line in _points_of(workspace, kind, page):
+            names = labels or await _point_names(workspace, kind, [one.ref.key for one in page])
+            async for line in _points_of(workspace, kind, page, names):
                 yield line
 
 
 async def _points_of(
-    workspace: Workspace, kind: Kind, page: Sequence[Point]
+    workspace: Workspace, kind: Kind, page: Sequence[Point], names: Mapping[str, str]
 ) -> AsyncIterator[Line]:
-    keys = [point.ref.key for point in page]
-    names = await _point_names(workspace, kind, keys)
-    written: Sequence[Evidence] = []
-    if kind is not Kind.CHUNK:
-        written = await workspace.graph.evidence([Ref(kind, key) for key in keys], limit=0)
-    by_model = {one.ref.key for one in written if one.covered}
+    by_model = await _by_model(workspace, kind, [point.ref.key for point in page])
     owners = await document_labels(workspace, {point.document_id for point in page})
     for point in page:
         owner = {}
@@ -265,6 +315,17 @@ async def _points_of(
         made: Line = {"text": "by model"} if point.ref.key in by_model else _vectors(point)
         name = names.get(point.ref.key, GONE + point.ref.key)
         yield {"part": "points", "id": f"{kind} {_shown(name)}", **owner, **made}
+
+
+async def _by_model(workspace: Workspace, kind: Kind, keys: Sequence[str]) -> set[str]:
+    """Whose text a model wrote."""
+    if kind is Kind.CHUNK:
+        return set()
+    if kind is Kind.COMMUNITY:
+        found = await workspace.communities.get(keys)
+        return {one.id for one in found if one.report and one.report.model}
+    written = await workspace.graph.evidence([Ref(kind, key) for key in keys], limit=0)
+    return {one.ref.key for one in written if one.covered}
 
 
 async def _point_names(workspace: Workspace, kind: Kind, keys: Sequence[str]) -> dict[str, str]:
@@ -277,6 +338,8 @@ async def _point_names(workspace: Workspace, kind: Kind, keys: Sequence[str]) ->
         entities = [one.key for one in await workspace.graph.entities(keys)]
         ends = await ends_of(workspace, entities=entities)
         return {key: ends.entity(key) for key in entities}
+    if kind is Kind.COMMUNITY:
+        return {}
     relations = [one.key for one in await workspace.graph.relations(keys)]
     ends = await ends_of(workspace, relations=relations)
     return {key: ends.relation(key) for key in relations}

@@ -10,12 +10,14 @@ from typing import TypeVar
 
 from app.domain import (
     Chunk,
+    Division,
     Extraction,
     Failure,
     Kind,
     Placement,
     Point,
     Ref,
+    Report,
     Revision,
     Ruling,
     State,
@@ -117,6 +119,27 @@ class PlacementRecord:
         return HeldPlacement(Placement(self.key, self.scope, self.entity, self.name), self.by_hand)
 
 
+@dataclass(frozen=True, slots=True)
+class MemberRecord:
+    """An entity in a community, and how much evidence it had."""
+
+    key: str
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True)
+class CommunityRecord:
+    id: str
+    level: int
+    parent: str
+    leaf: bool
+    members: tuple[MemberRecord, ...]
+    report: Report | None
+    covered: int
+    digest: str
+    point: PackedPoint | None
+
+
 def header_of(member: Member) -> Header:
     return _only(Header, member)
 
@@ -153,6 +176,20 @@ def profiles_of(member: Member, kind: Kind, dimension: int) -> list[ProfileRecor
     for number, record in _each(ProfileRecord, member):
         if kind is Kind.RELATION and record.key.count("\t") != 1:
             raise _bad(member, number, "key does not join two keys")
+        _check_point(member, number, record.point, dimension)
+        records.append(record)
+    return records
+
+
+def division_of(member: Member) -> Division:
+    return _only(Division, member)
+
+
+def communities_of(member: Member, dimension: int) -> list[CommunityRecord]:
+    records = []
+    for number, record in _each(CommunityRecord, member):
+        if not 0 < len(record.id) <= MAX_ID:
+            raise _bad(member, number, f"id has not 1 to {MAX_ID} characters")
         _check_point(member, number, record.point, dimension)
         records.append(record)
     return records

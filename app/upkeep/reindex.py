@@ -184,3 +184,9 @@ async def _refs(workspace: Workspace) -> AsyncIterator[list[Ref]]:
             full = len(page) == PAGE
             after = page[-1].key if page else ""
             yield [Ref(kind, one.key) for one in page if one.mentions]
+    after, full = "", True
+    while full:
+        communities = await workspace.communities.page(after=after, limit=PAGE)
+        full = len(communities) == PAGE
+        after = communities[-1].id if communities else ""
+        yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report]

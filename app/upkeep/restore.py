@@ -35,7 +35,7 @@ from app.domain import (
 )
 from app.errors import BadRecord, Conflict
 from app.ports import Services, Workspace
-from app.upkeep import records
+from app.upkeep import communities, records
 from app.upkeep.container import Member, members
 from app.upkeep.emptying import empty
 from app.upkeep.jobs import LEASE, claimed, held, new_job, send, workspace_job
@@ -113,6 +113,7 @@ class _Filling:
         )  # fmt: skip
         self.done = Restored(workspace.name, vectors=self._same_model)
         self.tickets: list[Ticket] = []
+        self._division = ""  # the job that divided the graph
 
     async def fill(self, file: IO[bytes]) -> None:
         found = _Ahead(_in_thread(members(file)))
@@ -145,6 +146,15 @@ class _Filling:
                 await self._profiles(Kind.ENTITY, member)
             case "relations":
                 await self._profiles(Kind.RELATION, member)
+            case "communities":
+                page = records.communities_of(member, self._dimension)
+                await communities.restore_page(
+                    self._workspace, self._division, page, vectors=self._same_model
+                )
+            case communities.DIVISION:
+                division = records.division_of(member)
+                self._division = division.job_id
+                await communities.restore_division(self._workspace, division)
 
     async def _blob(self, member: Member) -> None:
         with tempfile.SpooledTemporaryFile(max_size=IN_MEMORY) as file:

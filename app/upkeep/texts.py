@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from app.domain import Kind, Mark, Point, Ref, Vector
-from app.indexed import chunk_text, document_title, entity_text, relation_text
+from app.indexed import chunk_text, document_title, entity_text, relation_text, report_text
 from app.ports import Workspace
 from app.terms import AVERAGE_TERMS, document_sparse
 
@@ -38,6 +38,9 @@ async def texts_of(workspace: Workspace, refs: Sequence[Ref]) -> list[Text]:
     chunks = await graph.chunks(keys[Kind.CHUNK]) if keys[Kind.CHUNK] else []
     entities = await graph.entities(keys[Kind.ENTITY]) if keys[Kind.ENTITY] else []
     relations = await graph.relations(keys[Kind.RELATION]) if keys[Kind.RELATION] else []
+    communities = (
+        await workspace.communities.get(keys[Kind.COMMUNITY]) if keys[Kind.COMMUNITY] else []
+    )
     titles = await _titles(workspace, {chunk.document_id for chunk in chunks})
     return [
         *(
@@ -54,6 +57,11 @@ async def texts_of(workspace: Workspace, refs: Sequence[Ref]) -> list[Text]:
         *(
             Text(Ref(Kind.RELATION, one.key), relation_text(one), one.profiled, one.digest)
             for one in relations
+        ),
+        *(
+            Text(Ref(Kind.COMMUNITY, one.id), report_text(one.report), one.version, one.digest)
+            for one in communities
+            if one.report is not None
         ),
     ]  # fmt: skip
 

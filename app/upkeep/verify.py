@@ -18,6 +18,8 @@ from app.upkeep.records import (
     Header,
     Manifest,
     chunks_of,
+    communities_of,
+    division_of,
     document_of,
     header_of,
     manifest_of,
@@ -80,6 +82,22 @@ def _header(member: Member) -> Header:
     return found
 
 
+def _see_graph(member: Member, dimension: int) -> None:
+    match member.folder:
+        case "rulings":
+            rulings_of(member)
+        case "placements":
+            placements_of(member)
+        case "entities":
+            profiles_of(member, Kind.ENTITY, dimension)
+        case "relations":
+            profiles_of(member, Kind.RELATION, dimension)
+        case "communities":
+            communities_of(member, dimension)
+        case "division.json":
+            division_of(member)
+
+
 @dataclass(slots=True)
 class _Check:
     """What was seen so far. Blobs are told by half of their hash, to keep many in little."""
@@ -106,14 +124,8 @@ class _Check:
                     self._length += sum(len(one.chunk.text) for one in told)
                     if self._length > MAX_TEXT:
                         raise TooLarge("The archive has a document that is too long for one.")
-            case "rulings":
-                rulings_of(member)
-            case "placements":
-                placements_of(member)
-            case "entities":
-                profiles_of(member, Kind.ENTITY, dimension)
-            case "relations":
-                profiles_of(member, Kind.RELATION, dimension)
+            case _:
+                _see_graph(member, dimension)
 
     def has_all(self, missing: Iterable[str]) -> None:
         """Only what the archive carries may be referred to: blobs of all workspaces lie together,

@@ -54,6 +54,7 @@ async def open_services(settings: Settings, *, reindex: bool = False) -> AsyncIt
                 blobs=blobs,
                 archive=graph.archive(name),
                 evaluations=graph.evaluations(name),
+                communities=graph.communities(name),
                 options=options,
             )
 

@@ -47,10 +47,12 @@ def _by_rules(embedder: Embedder, reranker: Reranker | None, tokenizer: Tokenize
     from app.rules.extractor import RuleExtractor
     from app.rules.keyworder import RuleKeyworder
     from app.rules.profiler import RuleProfiler
+    from app.rules.reporter import RuleReporter
 
+    reporter = RuleReporter(tokenizer)
     return Models(
         RuleExtractor(), RuleProfiler(tokenizer), RuleKeyworder(), RuleAnswerer(embedder),
-        embedder, reranker, tokenizer,
+        embedder, reranker, tokenizer, reporter, reporter,
     )  # fmt: skip
 
 
@@ -63,9 +65,11 @@ async def _by_model(
     from app.llm.extraction import LlmExtractor
     from app.llm.judge import LlmJudge
     from app.llm.referee import LlmReferee
+    from app.llm.reporter import LlmReporter
     from app.llm.rewriter import LlmRewriter
     from app.llm.roles import LlmAnswerer, LlmKeyworder, LlmProfiler
     from app.prompts import Prompts
+    from app.rules.reporter import RuleReporter
 
     client = await servers.client("llm")
     prompts = Prompts(Path(settings.prompts_dir) if settings.prompts_dir else None)
@@ -88,6 +92,11 @@ async def _by_model(
         ),
         LlmAnswerer(chat(settings.answer_model, urgent=True), prompts),
         embedder, reranker, tokenizer,
+        LlmReporter(
+            chat(settings.report_model), chat(settings.keyword_model, urgent=True), prompts,
+            language=options.language,
+        ),
+        RuleReporter(tokenizer),
         LlmJudge(chat(settings.judge_model), prompts) if settings.judge_model else None,
         CachedRewriter(
             LlmRewriter(chat(settings.rewrite_model, urgent=True), prompts), replies

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from app.ports import (
     Archive,
+    Communities,
     Documents,
     Embedder,
     Evaluations,
@@ -37,6 +38,7 @@ class Graph:
     names: Callable[[str], Names]
     archive: Callable[[str], Archive]
     evaluations: Callable[[str], Evaluations]
+    communities: Callable[[str], Communities]
 
 
 async def open_graph(stack: AsyncExitStack, settings: Settings) -> Graph:
@@ -58,6 +60,7 @@ async def _open_sqlite(stack: AsyncExitStack, settings: Settings) -> Graph:
         lambda name: sqlite.SqliteNames(database, name),
         lambda name: sqlite.SqliteArchive(database, name),
         lambda name: sqlite.SqliteEvaluations(database, name),
+        lambda name: sqlite.SqliteCommunities(database, name),
     )  # fmt: skip
 
 
@@ -79,6 +82,7 @@ async def _open_neo4j(stack: AsyncExitStack, settings: Settings) -> Graph:
         lambda name: neo4j.Neo4jNames(database, name),
         lambda name: neo4j.Neo4jArchive(database, name),
         lambda name: neo4j.Neo4jEvaluations(database, name),
+        lambda name: neo4j.Neo4jCommunities(database, name),
     )  # fmt: skip
 
 

@@ -46,9 +46,11 @@ from app.query.found import Clock
 from app.rules.embedder import LocalEmbedder
 from app.rules.extractor import RuleExtractor, extract
 from app.rules.keyworder import RuleKeyworder
+from app.rules.reporter import RuleReporter
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.sqlite import (
     SqliteArchive,
+    SqliteCommunities,
     SqliteDatabase,
     SqliteDocuments,
     SqliteEvaluations,
@@ -121,9 +123,10 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
     path = folder / "graph.db"
     await asyncio.to_thread(migrate_sqlite, path)
     extractor: Any = RuleExtractor()
+    reporter = RuleReporter(TiktokenTokenizer())
     models = Models(
         extractor, _NoProfiler(), RuleKeyworder(), _NoAnswerer(), embedder, None,
-        TiktokenTokenizer(),
+        TiktokenTokenizer(), reporter, reporter,
     )  # fmt: skip
     async with (
         SqliteDatabase.open(path) as database,
@@ -140,6 +143,7 @@ async def opened(folder: Path, embedder: Embedder) -> AsyncIterator[tuple[Worksp
                 blobs=blobs,
                 archive=SqliteArchive(database, WORKSPACE),
                 evaluations=SqliteEvaluations(database, WORKSPACE),
+                communities=SqliteCommunities(database, WORKSPACE),
                 options=Options(),
             ),
             models,

@@ -16,7 +16,16 @@ import pytest
 
 from app.domain import Extraction, Kind, KnownName, Mark, Plan, Profile, Ref, Revision
 from app.names import key as normal_key
-from app.ports import Archive, Documents, Evaluations, GraphStore, Journal, Keyring, Names
+from app.ports import (
+    Archive,
+    Communities,
+    Documents,
+    Evaluations,
+    GraphStore,
+    Journal,
+    Keyring,
+    Names,
+)
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from migrations import migrate
 from tests import make
@@ -30,6 +39,7 @@ class Stores:
     documents: Callable[[str], Documents]
     graph: Callable[[str], GraphStore]
     archive: Callable[[str], Archive]
+    communities: Callable[[str], Communities]
     names: Callable[[str], Names]
     evaluations: Callable[[str], Evaluations]
     journal: Journal
@@ -51,6 +61,7 @@ async def open_stores(
                 documents=lambda workspace: sqlite.SqliteDocuments(database, workspace),
                 graph=lambda workspace: sqlite.SqliteGraph(database, workspace),
                 archive=lambda workspace: sqlite.SqliteArchive(database, workspace),
+                communities=lambda workspace: sqlite.SqliteCommunities(database, workspace),
                 names=lambda workspace: sqlite.SqliteNames(database, workspace),
                 evaluations=lambda workspace: sqlite.SqliteEvaluations(database, workspace),
                 journal=sqlite.SqliteJournal(database),
@@ -67,6 +78,7 @@ async def open_stores(
             documents=lambda workspace: neo4j.Neo4jDocuments(database, workspace),
             graph=lambda workspace: neo4j.Neo4jGraph(database, workspace),
             archive=lambda workspace: neo4j.Neo4jArchive(database, workspace),
+            communities=lambda workspace: neo4j.Neo4jCommunities(database, workspace),
             names=lambda workspace: neo4j.Neo4jNames(database, workspace),
             evaluations=lambda workspace: neo4j.Neo4jEvaluations(database, workspace),
             journal=neo4j.Neo4jJournal(database),

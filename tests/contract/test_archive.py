@@ -87,6 +87,7 @@ def shelf_of(stores: Stores, vectors: VectorStore, name: str) -> Shelf:
         "name": name, "documents": stores.documents(name), "graph": stores.graph(name),
         "vectors": vectors, "blobs": blobs, "options": Options(), "archive": stores.archive(name),
         "names": stores.names(name), "evaluations": stores.evaluations(name),
+        "communities": stores.communities(name),
     }  # fmt: skip
     workspace = Workspace(**bound)  # type: ignore[arg-type]  # of as many types as fields
     return Shelf(Library.of(stores, name), workspace, stores.journal)

@@ -19,7 +19,7 @@ from typing import IO, Any
 
 import pytest
 
-from app.domain import Kind, Placement, Plan, Ruling, Status, VectorQuery
+from app.domain import Clustering, Kind, Placement, Plan, Ruling, Status, VectorQuery
 from app.errors import BadRecord, Conflict, Invalid, NotFound, TooLarge, Unavailable
 from app.folding import document_scope
 from app.ports import Services
@@ -29,6 +29,7 @@ from app.upkeep.check import check
 from app.upkeep.container import MANIFEST, PAGE_BYTES, Seal, Writer, compressed, members
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
+from app.upkeep.jobs import new_job
 from app.upkeep.restore import restore
 from app.upkeep.verify import verified
 from app.wiring import embedded_queue, open_services
@@ -524,3 +525,60 @@ async def test_from_sqlite_and_edge_to_neo4j_and_qdrant_and_back(rig: Rig, remot
     [vector] = embedded.vectors
     [hits] = await remote.workspace(there).vectors.search([VectorQuery(Kind.CHUNK, 5, vector)])
     assert len(hits) == 2
+
+
+# --- communities ---------------------------------------------------------------------------------
+
+
+async def communities_of(rig: Rig, name: str = "default") -> None:
+    job = new_job(name, Plan.COMMUNITIES)
+    await rig.workspace(name).communities.begin(job.id, Clustering(levels=2, size=3))
+    await rig.services.journal.open(job)
+    await rig.queue.send([Rig.first(job)])
+    await rig.drain()
+
+
+async def test_a_clone_has_the_communities_with_their_reports_and_vectors(rig: Rig) -> None:
+    await fill(rig)
+    await communities_of(rig)
+    await restore(rig.services, "copy", await archived(rig.services, "default"))
+    await assert_equal(rig.services, "default", rig.services, "copy")
+    ours, theirs = rig.workspace().communities, rig.workspace("copy").communities
+    assert await theirs.division() == await ours.division()
+    copies = await theirs.page(limit=100)
+    assert copies
+    assert all(one.fresh and one.indexed for one in copies)
+    assert [one.report for one in copies] == [one.report for one in await ours.page(limit=100)]
+    assert await theirs.due() == []
+
+
+async def test_a_report_is_not_restored_where_its_evidence_was_not_in_the_archive(
+    rig: Rig,
+) -> None:
+    await fill(rig)
+    await communities_of(rig)
+    space, added = rig.workspace(), False
+
+    class Meanwhile:
+        """What comes after documents were written, and before communities are."""
+
+        def __getattr__(self, name: str) -> Any:
+            return getattr(space.archive, name)
+
+        async def relations(self, **page: Any) -> Any:
+            nonlocal added
+            if not added:
+                added = True
+                await rig.submit("Marie Curie met Albert Einstein in Paris.", "late")
+                await rig.drain()
+                await communities_of(rig)
+            return await space.archive.relations(**page)
+
+    writing: Any = replace(space, archive=Meanwhile())
+    stream = backup(writing, rig.services.models.embedder, now=1.0)
+    file = io.BytesIO(b"".join([piece async for piece in stream]))
+    assert "Einstein" in repr(await space.communities.page(limit=100))
+    await restore(rig.services, "copy", file)
+    copies = await rig.workspace("copy").communities.page(limit=100)
+    assert copies
+    assert "Einstein" not in repr(copies)

@@ -21,6 +21,7 @@ from app.folding import (
     surfaces_json,
     surfaces_of,
 )
+from app.stores.neo4j.communities import take_back
 from app.stores.neo4j.database import Again, Row, Transaction
 from app.stores.neo4j.placements import count_names, open_tied, placements_of
 from app.stores.neo4j.tallies import (
@@ -133,6 +134,7 @@ async def apply(tx: Transaction, workspace: str, change: Change) -> None:
     await _put_evidence(tx, workspace, change)
     await _put_aliases(tx, workspace, change)
     await note_renamed(tx, workspace, entities.values(), keys)
+    await take_back(tx, workspace, [one.key for one in entities.values() if one.lost])
 
 
 def _mentions(told: Told) -> bool:

@@ -106,6 +106,7 @@ class Neo4jMarks:
         return [
             Stale(Ref(kind, key), gone)
             for kind in Kind
+            if kind.value in row
             for key, gone in sorted(map(tuple, row[kind.value]))
         ]
 
@@ -180,7 +181,12 @@ class Neo4jMarks:
                 WHERE f.workspace = $workspace AND f.key IS NOT NULL
                 RETURN collect([f.key, true]) AS former
             }
-            RETURN chunk, entity, live + former AS relation
+            CALL () {
+                MATCH (c:Community) USING INDEX c:Community(workspace, unindexed)
+                WHERE c.workspace = $workspace AND c.unindexed = true
+                RETURN collect([c.id, c.report IS NULL]) AS community
+            }
+            RETURN chunk, entity, live + former AS relation, community
             """,
             workspace=self._workspace,
         )  # fmt: skip
@@ -212,9 +218,15 @@ class Neo4jMarks:
                     x.renamed = CASE WHEN row.revision < x.renamed THEN x.renamed END,
                     x.unindexed = CASE WHEN row.revision < x.profiled THEN true END
             }
+            CALL () {
+                UNWIND $communities AS row
+                MATCH (x:Community {workspace: $workspace, id: row.key}) SET x.locked = true
+                WITH x, row WHERE x.version = row.revision AND x.report IS NOT NULL
+                SET x.indexed = true, x.digest = row.digest, x.unindexed = null
+            }
             """,
             workspace=self._workspace, entities=rows[Kind.ENTITY],
-            relations=rows[Kind.RELATION],
+            relations=rows[Kind.RELATION], communities=rows[Kind.COMMUNITY],
             chunks=[row["key"] for row in rows[Kind.CHUNK]],
         )  # fmt: skip
 
@@ -252,6 +264,16 @@ class Neo4jMarks:
                 UNWIND $keys.relation AS key
                 MATCH (f:FormerRelation {workspace: $workspace, key: key})
                 DETACH DELETE f
+            }
+            CALL () {
+                UNWIND $keys.community AS id
+                MATCH (c:Community {workspace: $workspace, id: id}) SET c.locked = true
+                WITH c, c.gone IS NOT NULL AS gone
+                FOREACH (_ IN CASE WHEN gone THEN [1] ELSE [] END | DETACH DELETE c)
+                FOREACH (_ IN CASE WHEN gone THEN [] ELSE [1] END |
+                    SET c.indexed = false, c.digest = '',
+                        c.pointed = CASE WHEN c.report IS NOT NULL THEN true END,
+                        c.unindexed = CASE WHEN c.report IS NOT NULL THEN true END)
             }
             """,
             workspace=self._workspace, keys=keys,

@@ -18,6 +18,7 @@ from app.folding import (
     surfaces_of,
 )
 from app.holdings import HeldAssertion, HeldMention, JobFault
+from app.stores.neo4j.communities import take_back
 from app.stores.neo4j.database import Again, Database, Row, Transaction
 from app.stores.neo4j.jobs import close_job
 from app.stores.neo4j.placements import count_names, lock_names, placements_of
@@ -117,6 +118,8 @@ class Neo4jRepairs:
             for chunk in chunks:
                 touched |= await self._add(tx, chunk)
             await self._recount(tx, touched)
+            owners = [ref.key for ref in touched if ref.kind is Kind.ENTITY]
+            await take_back(tx, self._workspace, owners)
             lost = said - await self._described(tx, ids)
             await self._cover(tx, {ref: 0 for ref, _ in lost})
 
@@ -236,6 +239,8 @@ class Neo4jRepairs:
         ends = {end for key in relations for end in relation_ends(key)}
         entities = sorted(ends | {ref.key for ref in refs if ref.kind is Kind.ENTITY})
         totals = await lock_entities(tx, self._workspace, entities)
+        lost = await self._strayed(tx, entities, relations)
+        before = {key: total.mentions for key, total in totals.items()}
         await self._recount_relations(tx, relations)
         held = [mention_of(row) for row in await self._mentions(tx, entities, mend=True)]
         degrees = await tx.run(
@@ -263,6 +268,33 @@ class Neo4jRepairs:
         for total in totals.values():
             total.name = total.name or " "  # whatever it was called: relations show it
         await note_renamed(tx, self._workspace, totals.values(), relations)
+        lost |= {key for key, total in totals.items() if total.mentions < before[key]}
+        await take_back(tx, self._workspace, sorted(lost))
+
+    async def _strayed(
+        self, tx: Transaction, entities: Sequence[str], relations: Sequence[str]
+    ) -> set[str]:
+        """Entities with evidence by chunks that are not visible, of their own or of relations."""
+        rows = await tx.run(
+            """
+            CALL () {
+                UNWIND $entities AS key
+                MATCH (:Entity {workspace: $workspace, key: key})<-[:MENTIONS]-(c)
+                WHERE NOT c.live
+                RETURN collect(DISTINCT key) AS own
+            }
+            CALL () {
+                UNWIND $relations AS key
+                MATCH (c)-[s:STATES]->() USING INDEX s:STATES(workspace, relation, chunk)
+                WHERE s.workspace = $workspace AND s.relation = key AND s.chunk IS NOT NULL
+                    AND NOT c.live
+                RETURN collect(DISTINCT key) AS theirs
+            }
+            RETURN own, theirs
+            """,
+            workspace=self._workspace, entities=list(entities), relations=list(relations),
+        )  # fmt: skip
+        return {*rows[0]["own"], *(end for key in rows[0]["theirs"] for end in relation_ends(key))}
 
     async def _recount_relations(self, tx: Transaction, keys: Sequence[str]) -> None:
         await tx.run(

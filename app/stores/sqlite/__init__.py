@@ -1,6 +1,7 @@
 """The embedded graph store, journal and keyring: one SQLite file."""
 
 from app.stores.sqlite.archive import SqliteArchive
+from app.stores.sqlite.communities import SqliteCommunities
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.documents import SqliteDocuments
 from app.stores.sqlite.evaluations import SqliteEvaluations
@@ -11,6 +12,7 @@ from app.stores.sqlite.names import SqliteNames
 
 __all__ = [
     "SqliteArchive",
+    "SqliteCommunities",
     "SqliteDatabase",
     "SqliteDocuments",
     "SqliteEvaluations",

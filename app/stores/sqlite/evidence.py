@@ -26,6 +26,7 @@ from app.folding import (
 )
 from app.stores.counts import EntityCount, RelationCount, tally_of
 from app.stores.records import dump, extraction_of, strength, thousandths
+from app.stores.sqlite.communities import take_back
 from app.stores.sqlite.placements import count_names, open_tied, placements_of
 from app.stores.sqlite.rows import listed
 
@@ -60,8 +61,10 @@ def exchange(
     """Take back what was counted for some chunks, whatever their extraction says now, and count
     what the extractions of others, or the same, say. Rows need seq; added ones also id, document_id
     and extraction. A name is counted once for both: what only moves does not change its facts."""
-    before = _take(connection, workspace, taken)
+    before, losers = _take(connection, workspace, taken)
     after = _add(connection, workspace, added)
+    if losers:  # here, since what only moves is not gone in between
+        take_back(connection, losers)
     gone, come = _surfaces(before), _surfaces(after)
     count_names(connection, workspace, gone, come)
     if _used(before) != _used(after):
@@ -140,7 +143,10 @@ def _collated(
     ]
 
 
-def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list[_Told]:
+def _take(
+    connection: Connection, workspace: str, chunks: Sequence[Row]
+) -> tuple[list[_Told], list[int]]:
+    """What was counted, and the entities (`seq`) that have lost it."""
     bound = {"chunks": dump([chunk["seq"] for chunk in chunks])}
     evidence, told = _Evidence(), []
     for row in connection.execute(
@@ -169,12 +175,12 @@ def _take(connection: Connection, workspace: str, chunks: Sequence[Row]) -> list
                 tuple(json.loads(row["keywords"])), strength(row["strength"]),
             )
         )  # fmt: skip
-    _count(connection, workspace, evidence, -1)
+    entities, _ = _count(connection, workspace, evidence, -1)
     for table in ("mentions", "assertions"):
         connection.execute(
             f"delete from {table} where chunk in (select value from json_each(:chunks))", bound
         )
-    return told
+    return told, [one.seq for one in entities.values()]
 
 
 def add_totals(

@@ -22,6 +22,7 @@ from app.folding import (
 from app.holdings import HeldAssertion, HeldMention, JobFault
 from app.stores.counts import EntityCount, RelationCount
 from app.stores.records import dump, extraction_of, strength, thousandths, worker_lost
+from app.stores.sqlite.communities import take_back
 from app.stores.sqlite.database import SqliteDatabase
 from app.stores.sqlite.jobs import close_job
 from app.stores.sqlite.placements import count_names, placements_of
@@ -127,6 +128,8 @@ class SqliteRepairs:
                 touched |= self._add_rows(connection, chunk)
                 connection.execute("update chunks set folded = 1 where seq = ?", (chunk["seq"],))
             self._recount(connection, touched)
+            owners = [ref.key for ref in touched if ref.kind is Kind.ENTITY]
+            take_back(connection, self._seqs(connection, Kind.ENTITY, owners).values())
             lost = said - self._described(connection, chunks)
             for kind, table in TABLES.items():
                 connection.executemany(
@@ -281,9 +284,12 @@ class SqliteRepairs:
 
     def _recount_relation(self, connection: Connection, key: str) -> None:
         seq = self._seqs(connection, Kind.RELATION, [key])[key]
-        connection.execute(
+        strays = connection.execute(
             f"delete from assertions as m where relation = ? and not {_LIVE}", (seq,)
-        )
+        ).rowcount
+        if strays:
+            ends = self._seqs(connection, Kind.ENTITY, relation_ends(key))
+            take_back(connection, ends.values())
         count = RelationCount(tally={}, weight=0, mentions=0, described=0)
         for row in connection.execute(
             f"select {_ASSERTION} from assertions m cross join relations r"
@@ -302,7 +308,12 @@ class SqliteRepairs:
 
     def _recount_entity(self, connection: Connection, key: str) -> None:
         seq = self._seqs(connection, Kind.ENTITY, [key])[key]
-        connection.execute(f"delete from mentions as m where entity = ? and not {_LIVE}", (seq,))
+        strays = connection.execute(
+            f"delete from mentions as m where entity = ? and not {_LIVE}", (seq,)
+        ).rowcount
+        [mentioned] = connection.execute(
+            "select mentions from entities where seq = ?", (seq,)
+        ).fetchone()
         count = EntityCount(
             name="", tally=EntityTally({}, {}, {}), mentions=0, described=0, abouts=0, degree=0
         )
@@ -330,6 +341,8 @@ class SqliteRepairs:
                 "described": count.described, "abouts": count.abouts,
             },
         )  # fmt: skip
+        if strays or count.mentions < mentioned:
+            take_back(connection, [seq])
         connection.execute(
             "delete from aliases where workspace = ? and entity = ?", (self._workspace, seq)
         )

@@ -230,6 +230,7 @@ class SqliteGraphWriter:
                 f" where x.workspace = :workspace and {stale} order by x.key"
                 for kind, table in TABLES.items()
             }
+            queries[Kind.COMMUNITY] = _UNINDEXED_COMMUNITIES
         queries[Kind.CHUNK] = (
             "select id as key, live = 0 as gone from chunks indexed by chunks_unindexed"
             " where workspace = :workspace"
@@ -241,6 +242,7 @@ class SqliteGraphWriter:
             return [
                 Stale(Ref(kind, row["key"]), bool(row["gone"]))
                 for kind in Kind
+                if kind in queries
                 for row in connection.execute(queries[kind], bound)
             ]
 
@@ -342,6 +344,8 @@ _MARK = {
     Kind.CHUNK: "update chunks set indexed = 1"
     " where workspace = :workspace and id = :key and live = 1",
     **{kind: f"update {table} {_MARK_EVIDENCED}" for kind, table in TABLES.items()},
+    Kind.COMMUNITY: "update communities set indexed = 1, digest = :digest"
+    " where workspace = :workspace and id = :key and version = :revision and report is not null",
 }
 _AMONG = "where workspace = :workspace and {} in (select value from json_each(:keys))"
 # What has evidence again lost its point all the same.
@@ -357,7 +361,20 @@ _FORGET = {
         )
         for kind, table in TABLES.items()
     },
+    Kind.COMMUNITY: (
+        f"delete from communities {_AMONG.format('id')} and gone = 1",
+        "update communities set indexed = 0, digest = '', pointed = report is not null"
+        f" {_AMONG.format('id')}",
+    ),
 }
+
+
+_UNINDEXED_COMMUNITIES = """
+    select id as key, report is null as gone from communities indexed by communities_unindexed
+    where workspace = :workspace
+        and ((report is null and pointed = 1) or (report is not null and indexed = 0))
+    order by id
+"""
 
 
 def _supported(kind: Kind, stale: str, more: str = "") -> str:

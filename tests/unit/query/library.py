@@ -37,9 +37,11 @@ from app.errors import Unavailable
 from app.llm.tokens import TiktokenTokenizer
 from app.ports import Models, Workspace
 from app.rules.extractor import extract
+from app.rules.reporter import RuleReporter
 from app.stores.edge import EdgeEngine, EdgeVectors
 from app.stores.sqlite import (
     SqliteArchive,
+    SqliteCommunities,
     SqliteDatabase,
     SqliteDocuments,
     SqliteEvaluations,
@@ -187,9 +189,11 @@ class Library:
         self.keyworder = ScriptedKeyworder()
         self.answerer = ScriptedAnswerer()
         unused: Any = None
+        tokenizer = TiktokenTokenizer()
+        reporter = RuleReporter(tokenizer)
         self.models = Models(
             unused, JoiningProfiler(), self.keyworder, self.answerer, self.embedder, None,
-            TiktokenTokenizer(), rewriter=ScriptedRewriter(),
+            tokenizer, reporter, reporter, rewriter=ScriptedRewriter(),
         )  # fmt: skip
         self.chunks: dict[str, str] = dict(chunks or {})
 
@@ -267,6 +271,7 @@ async def open_libraries(folder: Path, *names: str) -> AsyncIterator[list[Librar
                     blobs=blobs,
                     archive=SqliteArchive(database, name),
                     evaluations=SqliteEvaluations(database, name),
+                    communities=SqliteCommunities(database, name),
                     options=Options(),
                 )
             )
