@@ -17,6 +17,7 @@ TITLES = {
     "# Compare two": "compare",
     "# Describe a collection": "describe", "# Name the users": "users",
     "# Name the tasks": "tasks", "# Write the questions": "questions",
+    "# Find key points": "points",
 }  # fmt: skip
 NAME = re.compile(r"[A-Z][\w'’-]*(?: (?:of |the |de )?[A-Z][\w'’-]*)*")
 SENTENCE = re.compile(r"(?<=[.!?])\s+")
@@ -57,6 +58,20 @@ def content_of(kind: str, messages: list[dict[str, str]]) -> str:
         return evaluation(kind, messages[0]["content"], user)
     write = ANSWERS.get(kind)
     return write(user) if write else UNKNOWING
+
+
+def points(user: str) -> list[dict[str, object]]:
+    """The first sentence of each summary."""
+    shown = re.findall(r"^Summary (\d+)\n(`{3,})\w*\n(.*?)\n\2$", user, re.S | re.M)
+    return [
+        {
+            "point": SENTENCE.split(text.strip())[0],
+            "score": 60,
+            "summary": int(number),
+            "finding": 0,
+        }
+        for number, _, text in shown
+    ]
 
 
 def summary(user: str) -> str:
@@ -208,6 +223,7 @@ ANSWERS: Mapping[str, Callable[[str], str]] = {
     "judge": lambda user: _json({"verdicts": verdicts(user)}),
     "summary": summary,
     "answer": answer,
+    "points": lambda user: _json({"points": points(user)}),
     "community_report": lambda user: (
         '{"title": "A community", "summary": "Some things.", "rating": 5, "findings": []}'
     ),

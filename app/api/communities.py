@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from fastapi import APIRouter, Path, Query
 from pydantic import BaseModel, Field
 
-from app.api.deps import Deployed, JsonOnly, Readable, Writable
+from app.api.deps import Deployed, Readable, Writable
 from app.api.fields import Body
 from app.api.graph import Cursor, Limit
 from app.api.problems import responses
@@ -133,8 +133,7 @@ class CommunityListBody(BaseModel):
     "",
     status_code=202,
     summary="Build or refresh communities",
-    dependencies=[JsonOnly],
-    responses=responses(400, 401, 403, 415, 422, 503),
+    responses=responses(400, 401, 403, 422, 503),
 )
 async def build_communities(
     workspace: Writable, deployed: Deployed, body: ClusteringBody | None = None
