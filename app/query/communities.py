@@ -47,6 +47,7 @@ MAP_TOKENS = 6000  # of reports in one call, as the paper's best context window 
 LIKENESS = 40.0  # score of the report nearest to the question, beside its words; by rules only
 PER_REF = 16  # passages of an entity or relation that are read
 DESCRIPTIONS = 4  # of a relation, where there is no report
+ENTITIES, RELATIONS = 10, 20  # of those behind the points that the context shows
 MOST_CHUNKS = 2000  # candidates that are compared with the question
 TIED = 0.5  # weight of the points that a passage supports beside its nearness to the question
 
@@ -189,8 +190,11 @@ class _Asking:
         if self.models.reporter.by_model and not self.unreadable and top:
             likeness = max(likeness, top[0].score / 100)  # the model has judged it
         levels = await self.workspace.communities.levels()
+        entities, relations = _behind([(one.refs, one.score) for one in top])
         return Found(
             chunks=tuple(chunks),
+            entities=entities,
+            relations=relations,
             likeness=likeness,
             themes=tuple(
                 Theme(_title(chosen[one.report]), one.text, one.score, chosen[one.report].id)
@@ -279,9 +283,12 @@ class _Asking:
             scores = {row.ref: 100.0 / place for place, row in enumerate(told, start=1)}
             ties = await self._ties([([row.ref], scores[row.ref]) for row in told], scope.documents)
             chunks, likeness = await self._ranked(ties, scope.documents)
+        entities, relations = _behind([([row.ref], scores[row.ref]) for row in told])
         built = {str(level): count for level, count in levels.items()}
         return Found(
             chunks=tuple(chunks),
+            entities=entities,
+            relations=relations,
             likeness=likeness,
             themes=tuple(
                 Theme(row.name, " ".join(dict.fromkeys(row.descriptions)), scores[row.ref])
@@ -306,6 +313,22 @@ def _why(scope: Scope, levels: Mapping[int, int]) -> str:
     if scope.documents is not None:
         return FILTERED
     return UNREPORTED if levels else UNBUILT
+
+
+def _behind(
+    told: Iterable[tuple[Sequence[Ref], float]],
+) -> tuple[tuple[Hit, ...], tuple[Hit, ...]]:
+    """The entities and relations that most of the points rest on."""
+    entities: defaultdict[str, float] = defaultdict(float)
+    relations: defaultdict[str, float] = defaultdict(float)
+    for refs, score in told:
+        for ref in refs:
+            if ref.kind is Kind.RELATION:
+                relations[ref.key] += score
+            ends = relation_ends(ref.key) if ref.kind is Kind.RELATION else [ref.key]
+            for key in ends:
+                entities[key] += score
+    return tuple(best_first(entities)[:ENTITIES]), tuple(best_first(relations)[:RELATIONS])
 
 
 def _apart(found: Iterable[Community]) -> list[Community]:
