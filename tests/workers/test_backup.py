@@ -513,10 +513,14 @@ async def remote(tmp_path: Path, neo4j: Server, qdrant: str) -> AsyncIterator[Ri
 async def test_from_sqlite_and_edge_to_neo4j_and_qdrant_and_back(rig: Rig, remote: Rig) -> None:
     there, back = make.name(), make.name()
     await fill(rig)
+    await communities_of(rig)
     await restore(remote.services, there, await archived(rig.services, "default"))
     await assert_equal(rig.services, "default", remote.services, there)
     await remote.drain()
     await assert_equal(rig.services, "default", remote.services, there)
+    before = await remote.workspace(there).communities.page(limit=100)
+    await communities_of(remote, there)
+    assert await remote.workspace(there).communities.page(limit=100) == before, "divided alike"
     await restore(rig.services, back, await archived(remote.services, there))
     await rig.drain()
     await assert_equal(rig.services, "default", rig.services, back)
