@@ -10,7 +10,7 @@ import re
 import unicodedata
 import zlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from functools import cache
 
 from app.domain import Kind, Sparse
@@ -80,6 +80,12 @@ def query_sparse(text: str) -> Sparse:
     """Weight 1 for each different term, less for stop words; the engine multiplies by idf."""
     stop = _stop_terms()
     return _sparse({term: STOP_WEIGHT if term in stop else 1.0 for term in terms(text)})
+
+
+def residual_sparse(text: str, names: Iterable[str]) -> Sparse:
+    """Content terms of a question that are in none of its names, weight 1 each."""
+    left_out = _stop_terms() | {term for name in names for term in terms(name)}
+    return _sparse({term: 1.0 for term in terms(text) if term not in left_out})
 
 
 @cache

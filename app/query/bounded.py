@@ -43,7 +43,9 @@ FACT_SPARSE = 0.5
 MAX_Z = 2.5
 RELEVANCE = 0.5  # ρ = exp(RELEVANCE · z)
 ABOUT_WEIGHT = 10.0
-LIKENESS = 0.5  # entity → passage ∝ exp(LIKENESS · d / max d)
+# entity → passage ∝ exp(LIKENESS · d / max d + RESIDUAL · r)
+LIKENESS = 0.5
+RESIDUAL = 1.0
 
 
 @dataclass(slots=True)
@@ -65,6 +67,7 @@ class Around:
     """What the vicinity is built around. `links` and `facts` are entity keys, best first."""
 
     direct: Mapping[str, float]
+    residual: Mapping[str, float]
     links: Sequence[str]
     facts: Sequence[str]
     known: Mapping[str, EntityLinks]  # of both
@@ -112,6 +115,17 @@ async def read_vicinity(workspace: Workspace, around: Around) -> Vicinity:
     _expand(near, around)
     near.ties = _ties(near, around, late_keys)
     return near
+
+
+def subjects(near: Vicinity, mass: Mapping[str, float]) -> dict[str, float]:
+    """By passage, the mass of the heaviest entity that it is about. Several passages about one
+    thing share its mass in the walk; each is as much about it as if it were the only one."""
+    inside = set(near.passages)
+    found: dict[str, float] = {}
+    for key, row in near.entities.items():
+        for passage in inside.intersection(row.about):
+            found[passage] = max(found.get(passage, 0.0), mass.get(key, 0.0))
+    return found
 
 
 # --- which passages are read whole ---------------------------------------------------------------
@@ -220,7 +234,12 @@ def _ties(near: Vicinity, around: Around, late: Mapping[str, set[str]]) -> list[
                 about[key].add(passage)
     d = around.direct
     top = max(d.values(), default=0.0) or 1.0
-    likeness = {passage: math.exp(LIKENESS * d.get(passage, 0.0) / top) for passage in inside}
+    likeness = {
+        passage: math.exp(
+            LIKENESS * d.get(passage, 0.0) / top + RESIDUAL * around.residual.get(passage, 0.0)
+        )
+        for passage in inside
+    }
     relevance = _relevance(near)
     ties: list[Tie] = []
     for key, row in near.entities.items():

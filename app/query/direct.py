@@ -19,16 +19,18 @@ from app.query.scope import Scope
 
 CHUNK_LEG = 50
 RELATION_LEG = 100
+RESIDUAL_LEG = 200
 RELATION_WEIGHT = 0.2
 NO_TERMS = Sparse((), ())
 
 
 @dataclass(frozen=True, slots=True)
 class Legs:
-    """Hits of the four searches with the question itself."""
+    """Hits of the searches with the question itself, and with its words beside names."""
 
     chunk_dense: Sequence[Hit] = ()
     chunk_sparse: Sequence[Hit] = ()
+    chunk_residual: Sequence[Hit] = ()
     relation_dense: Sequence[Hit] = ()
     relation_sparse: Sequence[Hit] = ()
 
@@ -60,6 +62,10 @@ def chunk_queries(dense: Vector, sparse: Sparse, scope: Scope) -> list[VectorQue
     ]
 
 
+def residual_query(residual: Sparse, scope: Scope) -> VectorQuery:
+    return VectorQuery(Kind.CHUNK, RESIDUAL_LEG, sparse=residual, documents=scope.documents)
+
+
 def relation_queries(dense: Vector, sparse: Sparse, scope: Scope) -> list[VectorQuery]:
     within = scope.relations
     return [
@@ -84,6 +90,13 @@ def direct_scores(
         for key, score in part.items():
             scores[key] = scores.get(key, 0.0) + weight * score / whole
     return scores
+
+
+def residual_scores(legs: Legs) -> dict[str, float]:
+    """r(p): how much of what the question says beside names the passage has, the best has 1. The
+    last passage of a chain shares no name with the question, but often a word of what is asked."""
+    top = max((hit.score for hit in legs.chunk_residual), default=0.0) or 1.0
+    return {hit.key: hit.score / top for hit in legs.chunk_residual}
 
 
 def _by_chunk(

@@ -30,6 +30,7 @@ class Link:
     name: str
     entity: Entity
     weight: float
+    plain: bool = False  # written like any word: without capital, digit or non-Latin letter
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +57,7 @@ async def find_links(graph: GraphReader, question: Question, low: Iterable[str])
         weight = _weight(text, span, lower, titled)
         entities = _entities(_keys(span), known, titled) if weight else []
         for entity in entities:
-            _keep(chosen, Link(text[span.start : span.end], entity, weight))
+            _keep(chosen, Link(text[span.start : span.end], entity, weight, not span.marked))
         if entities:
             taken.append(span)
     for name in given:
@@ -120,9 +121,10 @@ def _keys(span: Span) -> list[str]:
 def _weight(text: str, span: Span, lower: bool, titled: Mapping[str, Entity]) -> float:
     if span.marked:
         return 1.0
+    named = any(k in titled for k in _keys(span))
     if span.words > 1:
-        return 1.0 if lower else LOWER_CASE
-    if not any(k in titled for k in _keys(span)):
+        return 1.0 if lower and named else LOWER_CASE
+    if not named:
         return 0.0
     return 1.0 if lower and not listed(text[span.start : span.end].lower()) else LOWER_CASE
 

@@ -10,10 +10,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from app.domain import (
-    EntityLinks,
     Hit,
     Keywords,
     Kind,
@@ -24,41 +22,30 @@ from app.domain import (
 )
 from app.ports import Models, Workspace
 from app.query import direct
-from app.query.bounded import READ_ABOUT, READ_MENTIONS, Around, Vicinity, read_vicinity
+from app.query.bounded import (
+    READ_ABOUT,
+    READ_MENTIONS,
+    Around,
+    Vicinity,
+    read_vicinity,
+    subjects,
+)
 from app.query.found import Clock, Found
 from app.query.iteration import RESTART, Settled, settle
 from app.query.keywords import keywords_of
-from app.query.links import Link, Linked, find_links, idf, nearest_spelling, typo_queries
+from app.query.links import Link, Linked, find_links, nearest_spelling, typo_queries
 from app.query.ranking import best_first, spread
 from app.query.scope import Scope, scope_of
-from app.terms import query_sparse
+from app.query.weights import Start, final_scores, restart, trust
+from app.terms import query_sparse, residual_sparse
 
-NOT_ABOUT = 0.7  # trust in a name that no passage is about
-LEAST, FULL = 0.4, 0.8  # confidence at which trust begins and is complete
 ASK_BELOW = 0.5  # trust below which a model may name what the question does not
 FACTS = 5
 FACT_CANDIDATES = 10
 FACT_SPARSE = 0.5
-FACT_MASS = 0.1
-TOP_PASSAGES = 4
-WALK_FLOOR = 0.25
-TIE_BREAK = 1e-6
 PER_RELATION = 16
 SHOWN = 10
 NOTHING_MEANT: tuple[Vector, Sparse] = ((), direct.NO_TERMS)
-
-
-@dataclass(frozen=True, slots=True)
-class Start:
-    """All that the first round of reads finds out about a question."""
-
-    links: tuple[Link, ...]
-    legs: direct.Legs
-    direct: Mapping[str, float]
-    facts: Mapping[str, float]  # relation key -> score
-    known: Mapping[str, EntityLinks]
-    dense: Vector
-    passages: int
 
 
 async def mix(workspace: Workspace, models: Models, question: Question, clock: Clock) -> Found:
@@ -92,7 +79,8 @@ async def _walked(
     # Without the high level, statements that resemble the question steer nothing.
     meant = (start.dense, query_sparse(question.text)) if question.high_level else NOTHING_MEANT
     around = Around(
-        start.direct, [link.entity.key for link in start.links], _fact_entities(start.facts),
+        start.direct, start.residual,
+        [link.entity.key for link in start.links], _fact_entities(start.facts),
         start.known, *meant, scope.documents, start.passages,
     )  # fmt: skip
     with clock.stage("subgraph"):
@@ -100,7 +88,10 @@ async def _walked(
     with clock.stage("walk"):
         entities = {key: mass for key, mass in entities.items() if key in near.entities}
         settled = settle(near.ties, entities, passages)
-        chunks = final_scores(settled.passages, start.direct, weight)
+        chunks = final_scores(
+            settled.passages, start.direct, weight,
+            subjects=subjects(near, settled.entities), residual=start.residual,
+        )  # fmt: skip
     return Found(
         chunks=tuple(chunks),
         entities=tuple(_shown_entities(start, settled)),
@@ -155,6 +146,7 @@ async def _start(
         known,
         dense,
         stats.chunks,
+        direct.residual_scores(legs),
     )
 
 
@@ -169,7 +161,9 @@ async def _search(
     themes: Sequence[Vector], scope: Scope,
 ) -> tuple[direct.Legs, list[list[Hit]]]:  # fmt: skip
     sparse = query_sparse(question.text)
+    rest = residual_sparse(question.text, (link.name for link in linked.links))
     queries = direct.chunk_queries(dense, sparse, scope)
+    queries.append(direct.residual_query(rest, scope))
     if question.high_level:
         queries += direct.relation_queries(dense, sparse, scope)
         queries += [
@@ -180,9 +174,9 @@ async def _search(
     found = await workspace.vectors.search([*queries, *typos])
     own, candidates = found[: len(queries)], found[len(queries) :]
     if not question.high_level:
-        return direct.Legs(own[0], own[1]), candidates
-    relations = _highest([own[2], *own[4:]])
-    return direct.Legs(own[0], own[1], relations, own[3]), candidates
+        return direct.Legs(*own), candidates
+    relations = _highest([own[3], *own[5:]])
+    return direct.Legs(own[0], own[1], own[2], relations, own[4]), candidates
 
 
 def _highest(rankings: Sequence[Sequence[Hit]]) -> list[Hit]:
@@ -225,55 +219,7 @@ def _fact_entities(facts: Mapping[str, float]) -> list[str]:
     return _ends(facts)[:10]
 
 
-# --- trust, restart, final score -----------------------------------------------------------------
-
-
-def trust(start: Start) -> float:
-    """κ in [0, 1]: full when the question names something rare that a passage is about, none when
-    it names nothing or only hubs."""
-    confidence = max((_confidence(start, link) for link in start.links), default=0.0)
-    return max(0.0, min(1.0, (confidence - LEAST) / (FULL - LEAST)))
-
-
-def _confidence(start: Start, link: Link) -> float:
-    row = start.known[link.entity.key]
-    return link.weight * idf(row.mentions, start.passages) * (1.0 if row.about else NOT_ABOUT)
-
-
-def restart(start: Start, kappa: float) -> tuple[dict[str, float], dict[str, float]]:
-    """Where the walk begins: by entity key, and by passage id."""
-    rarity = {key: idf(row.mentions, start.passages) for key, row in start.known.items()}
-    links: dict[str, float] = {}
-    for link in start.links:
-        links[link.entity.key] = link.weight * rarity[link.entity.key]
-    facts: dict[str, float] = {}
-    for fact, score in start.facts.items():
-        ends = [end for end in relation_ends(fact) if end in rarity]
-        for end in ends:
-            facts[end] = facts.get(end, 0.0) + score * rarity[end] / len(ends) ** 0.5
-    entities = _shared(links, 1.0)
-    for key, mass in _shared(facts, FACT_MASS).items():
-        entities[key] = entities.get(key, 0.0) + mass
-    top = best_first(start.direct)[:TOP_PASSAGES]
-    passages = _shared({hit.key: hit.score**2 for hit in top}, 1 - 0.9 * kappa)
-    return entities, passages
-
-
-def _shared(weights: Mapping[str, float], total: float) -> dict[str, float]:
-    whole = sum(weights.values())
-    return {key: total * weight / whole for key, weight in weights.items()} if whole > 0 else {}
-
-
-def final_scores(mass: Mapping[str, float], scores: Mapping[str, float], kappa: float) -> list[Hit]:
-    """s = (0.25 + 0.75κ)·g/max g + (1 − κ)·d/max d; passages that the walk did not reach keep d."""
-    most = max(mass.values(), default=0.0) or 1.0
-    top = max(scores.values(), default=0.0) or 1.0
-    final = {}
-    for key in {*mass, *scores}:
-        walked, found = mass.get(key, 0.0) / most, scores.get(key, 0.0) / top
-        share = WALK_FLOOR + (1 - WALK_FLOOR) * kappa
-        final[key] = share * walked + (1 - kappa + TIE_BREAK) * found
-    return best_first(final)
+# --- what is shown ------------------------------------------------------------------------------
 
 
 def _shown_entities(start: Start, settled: Settled) -> list[Hit]:
@@ -296,7 +242,7 @@ def _explain(
             "name": link.name,
             "entity": link.entity.name,
             "weight": round(link.weight, 3),
-            "idf": round(idf(start.known[link.entity.key].mentions, start.passages), 3),
+            "idf": round(start.rarity(link), 3),
             "about": len(start.known[link.entity.key].about),
         }
         for link in start.links

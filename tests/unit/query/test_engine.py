@@ -20,12 +20,12 @@ async def answered(library: Library, question: Question = ASKED, **options: bool
 
 
 async def test_an_answer_carries_checked_citations_and_its_cost(library: Library) -> None:
-    library.answerer.pieces = ("She was born ", "in Kuusamo in 1920 [2", "]. More [9].")
+    library.answerer.pieces = ("She was born ", "in Kuusamo in 1920 [1", "]. More [9].")
     result = await answered(library)
-    assert result.answer == "She was born in Kuusamo in 1920 [2]. More."
+    assert result.answer == "She was born in Kuusamo in 1920 [1]. More."
     [citation] = result.citations
-    source = result.context.sources[1]
-    assert (citation.number, citation.chunk_id) == (2, source.chunk.id)
+    source = result.context.sources[0]
+    assert (citation.number, citation.chunk_id) == (1, source.chunk.id)
     assert citation.quote == "She was born in Kuusamo in 1920."
     assert result.model == "scripted"
     assert result.usage == Usage(1, 100, 10)

@@ -86,9 +86,21 @@ async def test_lower_case_spans_weigh_little_in_an_ordinary_question() -> None:
 
 
 async def test_a_question_without_any_capital_names_things_in_lower_case() -> None:
-    index = Names("Silent Harbour", "Signmark*", "Film*", "NASA*")
+    index = Names("Silent Harbour*", "Signmark*", "Film*", "NASA*")
     found = await weights(index, "which film about nasa by signmark is in silent harbour")
     assert found == {"Silent Harbour": 1.0, "Signmark": 1.0, "NASA": 1.0, "Film": 0.3}
+
+
+async def test_lower_case_words_that_no_passage_is_about_name_nothing_for_certain() -> None:
+    index = Names("side effects", "Zinc tablets*")
+    found = await weights(index, "which side effects do zinc tablets have")
+    assert found == {"side effects": 0.3, "Zinc tablets": 1.0}
+
+
+async def test_a_name_written_like_any_word_is_known_as_such() -> None:
+    index = Names("side effects", "Oulu")
+    found = await linked(index, "Which side effects did Oulu report?")
+    assert {link.name: link.plain for link in found.links} == {"side effects": True, "Oulu": False}
 
 
 async def test_an_alias_leads_to_the_entity_and_to_what_passages_are_about() -> None:

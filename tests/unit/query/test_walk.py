@@ -9,7 +9,8 @@ from app.domain import EntityMention, Extraction, Hit, Keywords, Mode, Question,
 from app.query.bounded import MOST_NODES, READ_MENTIONS
 from app.query.engine import retrieve
 from app.query.found import Clock
-from app.query.walk import final_scores, mix, ppr
+from app.query.walk import mix, ppr
+from app.query.weights import final_scores
 from tests.unit.query.library import Library
 
 
@@ -20,7 +21,8 @@ async def found(library: Library, text: str, **options: object) -> list[str]:
 
 async def test_the_walk_follows_names_over_two_hops(library: Library) -> None:
     order = await found(library, "Where was the director of The Silent Harbour born?")
-    assert order[:3] == ["film", "director", "town"]
+    assert sorted(order[:2]) == ["director", "film"]
+    assert order[2] == "town"
 
 
 async def test_a_question_about_a_rare_title_trusts_the_walk(library: Library) -> None:
@@ -44,7 +46,8 @@ async def test_ppr_trusts_the_walk_even_then(library: Library) -> None:
 
 async def test_lower_case_questions_find_their_names(library: Library) -> None:
     order = await found(library, "where was the director of the silent harbour born?")
-    assert order[:3] == ["film", "director", "town"]
+    assert sorted(order[:2]) == ["director", "film"]
+    assert order[2] == "town"
 
 
 async def test_explain_tells_links_restart_and_the_heaviest_nodes(library: Library) -> None:
@@ -242,10 +245,17 @@ async def test_no_matching_document_finds_nothing(library: Library) -> None:
 
 def test_full_trust_ranks_by_mass_and_none_by_direct_score() -> None:
     mass, direct = {"a": 0.4, "b": 0.2}, {"b": 0.9, "c": 0.5}
-    assert [hit.key for hit in final_scores(mass, direct, 1.0)] == ["a", "b", "c"]
-    untrusted = final_scores(mass, direct, 0.0)
+    plain = {"subjects": {}, "residual": {"c": 1.0}}
+    assert [hit.key for hit in final_scores(mass, direct, 1.0, **plain)] == ["a", "b", "c"]
+    untrusted = final_scores(mass, direct, 0.0, **plain)
     assert [hit.key for hit in untrusted] == ["b", "c", "a"]
     assert untrusted[0] == Hit("b", pytest.approx(0.25 * 0.5 + 1 + 1e-6))
+
+
+def test_what_a_passage_is_about_and_what_else_is_asked_decide_between_equals() -> None:
+    mass = {"a": 0.2, "b": 0.2, "c": 0.2}
+    ranked = final_scores(mass, {}, 1.0, subjects={"b": 0.5}, residual={"c": 0.4, "b": 0.0})
+    assert [hit.key for hit in ranked] == ["b", "c", "a"]
 
 
 async def test_facts_lead_where_no_name_does(empty: Library) -> None:
