@@ -6,7 +6,8 @@ difference, so that what is hard for both cancels out. Percentile intervals at 9
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,38 +34,41 @@ class Interval(NamedTuple):
         return self.low > DUST or self.high < -DUST
 
 
+def means(
+    named: Mapping[str, Sequence[float]], *, seed: int = SEED, draws: int = DRAWS
+) -> dict[str, Interval]:
+    """Of each list, which is not empty. Lists of one length share their draws."""
+    lengths: defaultdict[int, list[str]] = defaultdict(list)
+    for name, figures in named.items():
+        lengths[len(figures)].append(name)
+    found: dict[str, Interval] = {}
+    for n, names in lengths.items():
+        drawn = _drawn([named[name] for name in names], seed, draws)
+        for name, column in zip(names, drawn, strict=True):
+            low, high = np.percentile(column, (LOW, HIGH))
+            found[name] = Interval(sum(named[name]) / n, float(low), float(high), n)
+    return {name: found[name] for name in named}
+
+
 def mean(figures: Sequence[float], *, seed: int = SEED, draws: int = DRAWS) -> Interval:
-    """Of at least one figure."""
-    drawn = _drawn([figures], seed, draws)
-    return _interval(_mean(figures), drawn[0], len(figures))
+    return means({"": figures}, seed=seed, draws=draws)[""]
 
 
 def difference(
     ours: Sequence[float], theirs: Sequence[float], *, seed: int = SEED, draws: int = DRAWS
 ) -> Interval:
     """Mean of `ours` minus mean of `theirs`, paired: both hold the same questions in one order."""
-    if len(ours) != len(theirs):
-        raise ValueError("paired figures are of the same questions")
-    one, other = _drawn([ours, theirs], seed, draws)
-    return _interval(_mean(ours) - _mean(theirs), one - other, len(ours))
+    gaps = [one - other for one, other in zip(ours, theirs, strict=True)]
+    return mean(gaps, seed=seed, draws=draws)
 
 
-def _mean(figures: Sequence[float]) -> float:
-    return sum(figures) / len(figures)
-
-
-def _drawn(sides: Sequence[Sequence[float]], seed: int, draws: int) -> list[NDArray[np.float64]]:
-    """For each side its mean in each draw; a draw gives every question a number of copies."""
-    n = len(sides[0])
-    values = np.array(sides, dtype=np.float64).T
+def _drawn(lists: Sequence[Sequence[float]], seed: int, draws: int) -> list[NDArray[np.float64]]:
+    """For each list its mean in each draw; a draw gives every question a number of copies."""
+    n = len(lists[0])
+    values = np.array(lists, dtype=np.float64).T
     random = np.random.default_rng(seed)
-    means = [
+    drawn = [
         random.multinomial(n, np.full(n, 1 / n), size=min(BATCH, draws - start)) @ values / n
         for start in range(0, draws, BATCH)
     ]
-    return list(np.concatenate(means).T)
-
-
-def _interval(value: float, drawn: NDArray[np.float64], n: int) -> Interval:
-    low, high = np.percentile(drawn, (LOW, HIGH))
-    return Interval(value, float(low), float(high), n)
+    return list(np.concatenate(drawn).T)

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from app.evaluation.intervals import SEED, Interval, difference, mean
+from app.evaluation.intervals import SEED, Interval, means
 from app.evaluation.metrics import ALL_GOLD_AT, COVERAGE_AT, NDCG_AT, RECALL_AT, TRIPLES_AT
 from app.evaluation.run import Key, Outcome
 from app.evaluation.targets import Variant
@@ -102,27 +102,22 @@ def _is_plain(label: str, variants: Sequence[Variant]) -> bool:
 
 
 def _figures(found: Mapping[str, Outcome], seed: int) -> dict[str, Interval]:
-    means = {}
-    for name in FIGURES:
-        values = [one.figures[name] for one in found.values() if name in one.figures]
-        if values:
-            means[name] = mean(values, seed=seed)
-    return means
+    values = {
+        name: [one.figures[name] for one in found.values() if name in one.figures]
+        for name in FIGURES
+    }
+    return means({name: given for name, given in values.items() if given}, seed=seed)
 
 
 def _differences(
     ours: Mapping[str, Outcome], theirs: Mapping[str, Outcome], seed: int
 ) -> dict[str, Interval]:
-    found = {}
-    for name in FIGURES:
-        both = [
-            (one.figures[name], theirs[case].figures[name])
-            for case, one in ours.items()
-            if case in theirs and name in one.figures and name in theirs[case].figures
-        ]
-        if both:
-            found[name] = difference([a for a, _ in both], [b for _, b in both], seed=seed)
-    return found
+    """Of questions that both have a figure of."""
+    pairs = [(one.figures, theirs[case].figures) for case, one in ours.items() if case in theirs]
+    gaps = {
+        name: [a[name] - b[name] for a, b in pairs if name in a and name in b] for name in FIGURES
+    }
+    return means({name: given for name, given in gaps.items() if given}, seed=seed)
 
 
 # --- in words ------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from app.evaluation.intervals import difference, mean
+from app.evaluation.intervals import difference, mean, means
 
 
 def coins(seed: int, n: int, share: float) -> list[float]:
@@ -53,10 +53,17 @@ def test_a_difference_is_paired() -> None:
     assert not difference(ours, ours).clear
 
 
+def test_many_figures_at_once_are_the_same_as_one_by_one() -> None:
+    named = {"a": coins(7, 30, 0.5), "b": coins(8, 40, 0.2), "c": coins(9, 30, 0.9)}
+    assert list(means(named)) == ["a", "b", "c"]
+    for name, found in means(named).items():
+        assert found == pytest.approx(mean(named[name]))
+
+
 def test_one_question_has_an_interval_without_width() -> None:
     assert mean([0.4])[:3] == (0.4, 0.4, 0.4)
 
 
 def test_sides_of_different_length_are_refused() -> None:
-    with pytest.raises(ValueError, match="same questions"):
+    with pytest.raises(ValueError, match="shorter"):
         difference([1.0], [])
