@@ -6,12 +6,15 @@ import io
 import json
 import logging
 from collections.abc import AsyncIterator, Iterator, MutableMapping
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from app.errors import Misconfigured
 from app.main import create_app
 from app.ports import Services
+from app.query.anchored.shelf import Shelf
 from app.settings import Settings
 from app.telemetry import configure_logging, current
 from tests.api.conftest import Site, embedded
@@ -36,6 +39,21 @@ async def test_ready_names_each_dependency_with_its_version(site: Site) -> None:
         assert dependency["ok"]
         assert dependency["version"]
         assert dependency["latency_ms"] >= 0
+
+
+async def test_weights_that_cannot_be_used_are_noted_and_hinder_nothing(
+    site: Site, tmp_path: Path
+) -> None:
+    (tmp_path / "hidden-name.npz").write_bytes(b"not weights")
+    deployed = site.app.state.deployment
+    models = replace(deployed.services.models, scorers=Shelf(tmp_path))
+    services = replace(deployed.services, models=models)
+    site.app.state.deployment = replace(deployed, services=services)
+    reply = await site.client.get("/readyz")
+    assert reply.status_code == 200
+    [notice] = reply.json()["notices"]
+    assert notice.startswith("asr_weights: ")
+    assert "hidden-name" not in notice
 
 
 async def test_one_dependency_away_is_not_ready_but_alive(site: Site) -> None:

@@ -1,4 +1,4 @@
-"""Floors of `asr`: what it costs, and that a hub does not make it dear."""
+"""Floors of `asr`: what it finds, what it costs, and that a hub does not make it dear."""
 
 from __future__ import annotations
 
@@ -10,7 +10,9 @@ import pytest
 from app.domain import EntityMention, Extraction, Question, RelationMention
 from app.query.anchored.mode import asr
 from app.query.found import Clock, Found
+from app.rules.embedder import LocalEmbedder
 from tests.bench.asr_latency import measure
+from tests.bench.retrieval import evaluate, ingest, load, opened
 from tests.unit.query.library import Library, open_libraries
 
 pytestmark = pytest.mark.slow
@@ -22,6 +24,22 @@ def test_computing_grows_no_faster_than_the_pool() -> None:
     one, three = measure(1000, 60), measure(3000, 60)
     for name in one:
         assert three[name].p50 <= 5 * one[name].p50 + 1, name
+
+
+@pytest.mark.shared
+async def test_structure_finds_more_passages_than_likeness(tmp_path: Path) -> None:
+    """Recall@5 of the prior on 2wiki-101, built-in encoder and extractor."""
+    data, embedder = load("2wiki-101"), LocalEmbedder()
+    async with opened(tmp_path, embedder) as (workspace, models):
+        await ingest(workspace, models, data)
+        found = {
+            mode: (await evaluate(workspace, models, data, mode)).r5
+            for mode in ("dense", "subgraph", "asr")
+        }
+    await embedder.close()
+    assert found["asr"] >= found["dense"] + 20
+    assert found["asr"] >= found["subgraph"] - 1
+    assert found["asr"] >= 72
 
 
 async def hub_of(library: Library, relations: int) -> None:

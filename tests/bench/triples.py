@@ -1,6 +1,6 @@
 """Triple recall of `asr`, `subgraph` and their ablations on a shared knowledge graph.
 
-    python -m tests.bench.triples [--limit 100] [--given] [--cache folder] [--store folder]
+    python -m tests.bench.triples [--every 4] [--given] [--weights asr.npz] [--store folder]
 
 The triples of kgqa-webqsp become passages (of one subject, a dozen at a time) whose extraction
 is given, and go through the stages that production runs. A relation of the service is an unordered
@@ -36,6 +36,7 @@ from app.names import key
 from app.ports import Embedder, Models, Workspace
 from app.query.anchored.mode import gather
 from app.query.anchored.scoring import scored
+from app.query.anchored.shelf import Shelf
 from app.query.found import Clock
 from app.rules.embedder import LocalEmbedder
 from tests.bench.retrieval import Data, RememberedEmbedder, ingest, opened, rows
@@ -118,9 +119,9 @@ class Asked:
     topics: frozenset[str]
 
 
-def questions(triples: Triples, *, limit: int | None = None, given: bool = False) -> list[Asked]:
+def questions(triples: Triples, *, every: int = 1, given: bool = False) -> list[Asked]:
     asked = []
-    for row in triples.data.questions[:limit]:
+    for row in triples.data.questions[::every]:
         gold = frozenset(one for one in row["gold_triple_ids"] if one in triples.ends)
         if not gold:
             continue
@@ -132,12 +133,14 @@ def questions(triples: Triples, *, limit: int | None = None, given: bool = False
 
 
 VARIANTS: Mapping[str, Anchoring] = {
-    "asr": Anchoring(),
-    "subgraph": Anchoring(ablate=("anchors", "gate", "gnn")),
-    "no anchors": Anchoring(ablate=("anchors",)),
-    "no path": Anchoring(ablate=("path",)),
-    "no topic": Anchoring(ablate=("topic",)),
     "pool by cosine": Anchoring(scorer="cosine"),
+    "subgraph": Anchoring(scorer="prior", ablate=("anchors",)),
+    "asr": Anchoring(scorer="prior"),
+    "no path": Anchoring(scorer="prior", ablate=("path",)),
+    "no topic": Anchoring(scorer="prior", ablate=("topic",)),
+    "weights": Anchoring(scorer="weights"),
+    "no gate": Anchoring(scorer="weights", ablate=("gate",)),
+    "no network": Anchoring(scorer="weights", ablate=("gate", "gnn")),
 }
 
 
@@ -154,9 +157,10 @@ async def rank(
     gathered = await gather(workspace, models, replace(question, anchoring=options), Clock())
     if gathered is None:
         return [], []
+    trained = models.scorers.of(workspace.name) if models.scorers else None
     result = scored(
-        gathered.pool, gathered.cosines, scorer="cosine" if options.scorer == "cosine" else "prior",
-        without=options.ablate,
+        gathered.pool, gathered.cosines, scorer=options.scorer, without=options.ablate,
+        network=trained.network if trained else None,
     )  # fmt: skip
     order = sorted(range(len(result.keys)), key=lambda row: (-result.scores[row], row))
     return [result.keys[row] for row in order], result.keys
@@ -193,9 +197,10 @@ def _cells(values: Sequence[float]) -> str:
 
 async def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--limit", type=int, help="so many questions")
+    parser.add_argument("--every", type=int, default=1, help="one question in so many")
+    parser.add_argument("--weights", default="", help="file whose weights are measured too")
     parser.add_argument("--given", action="store_true", help="topics as the set names them")
-    parser.add_argument("--variants", default=",".join(["cosine", *VARIANTS]))
+    parser.add_argument("--variants", default="", help="some of: cosine, " + ", ".join(VARIANTS))
     parser.add_argument("--cache", default="", help="folder that keeps vectors between runs")
     parser.add_argument("--store", default="", help="folder of the stores, kept between runs")
     options = parser.parse_args()
@@ -211,11 +216,20 @@ async def main() -> None:
                 begin = time.perf_counter()
                 await fill(workspace, models, triples)
                 print(f"ingested in {time.perf_counter() - begin:.0f} s")
-            asked = questions(triples, limit=options.limit, given=options.given)
+            asked = questions(triples, every=options.every, given=options.given)
             print(SET, await workspace.graph.stats(), f"{len(asked)} questions")
             print(f"{'':15} T @{' @'.join(map(str, AT))}   R the same")
-            for variant in options.variants.split(","):
-                print(await measure(workspace, models, triples, asked, variant), flush=True)
+            shelf = Shelf(Path(options.weights)) if options.weights else None
+            weighed = replace(models, scorers=shelf)
+            for variant in _variants(options):
+                print(await measure(workspace, weighed, triples, asked, variant), flush=True)
+
+
+def _variants(options: argparse.Namespace) -> list[str]:
+    if options.variants:
+        return str(options.variants).split(",")
+    usable = (name for name, one in VARIANTS.items() if options.weights or one.scorer != "weights")
+    return ["cosine", *usable]
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tests import qdrant_standin
 from tests.servers import Server
 from tests.system.stack import Service, distributed, embedded, model_server, model_settings
 
-MODES = ("naive", "local", "global", "hybrid", "mix", "ppr")
+MODES = ("naive", "local", "global", "hybrid", "mix", "ppr", "subgraph", "asr")
 TEXTS = {
     "curie": (
         "Marie Curie was born in Warsaw. Marie Curie worked with Pierre Curie in Paris. "
