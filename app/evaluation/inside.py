@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
 
 from app import __version__
 from app.domain import Mode, Question
@@ -16,8 +17,14 @@ from app.ports import Models, Workspace
 from app.query import engine
 from app.query.engine import Answered
 
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+Options = TypeVar("Options", bound="DataclassInstance")
+
 # Of a question: what a mode may not change.
-_FIXED = frozenset({"text", "workspace", "mode", "budget", "documents", "history", "keywords"})
+_FIXED = frozenset({"text", "workspace", "mode", "documents", "history", "keywords"})
+_NAMES = {"asr": "anchoring"}  # options that a question calls otherwise than the API does
 
 
 class EngineTarget:
@@ -83,9 +90,26 @@ def question_of(text: str, workspace: str, variant: Variant) -> Question:
         known = ", ".join(Mode)
         raise Invalid(f"There is no mode {variant.mode}; known are {known}.") from None
     plain = Question(text, workspace, mode)
-    known_options = {one.name for one in fields(Question)} - _FIXED
-    for name, value in variant.options.items():
-        wanted = type(getattr(plain, name)) if name in known_options else None
-        if type(value) is not wanted and not (wanted is float and type(value) is int):
-            raise Invalid(f"{variant.label}: a question has no option {name} with such a value.")
-    return replace(plain, **variant.options)  # type: ignore[arg-type]  # checked above
+    if unknown := _FIXED.intersection(variant.options):
+        raise Invalid(f"{variant.label}: {min(unknown)} is no option that can be measured.")
+    return _with(plain, variant.options, variant.label)
+
+
+def _with(plain: Options, options: Mapping[str, object], label: str) -> Options:
+    """The dataclass with other values of the same types; a mapping is of a field that is one."""
+    known = {one.name for one in fields(plain)}
+    changes: dict[str, object] = {}
+    for given, value in options.items():
+        name = _NAMES.get(given, given)
+        present = getattr(plain, name) if name in known else None
+        if is_dataclass(present) and not isinstance(present, type) and isinstance(value, Mapping):
+            changes[name] = _with(present, value, label)
+        elif isinstance(present, tuple):
+            changes[name] = tuple(value) if isinstance(value, list) else (value,)
+        elif isinstance(present, Mode) and value in list(Mode):
+            changes[name] = Mode(str(value))
+        elif type(value) is type(present) or (type(present), type(value)) == (float, int):
+            changes[name] = value
+        else:
+            raise Invalid(f"{label}: a question has no option {given} with such a value.")
+    return replace(plain, **changes)

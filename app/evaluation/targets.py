@@ -14,7 +14,7 @@ from app.evaluation.metrics import Found
 from app.evaluation.questions import Passage, Triple
 
 MAX_VARIANT = 200
-_VARIANT = re.compile(r"[A-Za-z][\w.-]*(?::\w+=[^:,]+)*", re.ASCII)
+_VARIANT = re.compile(r"[A-Za-z][\w.-]*(?::\w+(?:\.\w+)?=[^:,]+)*", re.ASCII)
 
 Told = Callable[[int, int], None]  # done, total
 
@@ -29,7 +29,9 @@ class Variant:
 
     @classmethod
     def of(cls, label: str) -> Variant:
-        """`mix`, or with options as `mix:mix_style=lightrag:low_level=false`. Raises `Invalid`."""
+        """`mix`, or with options as `mix:mix_style=lightrag:low_level=false`, or within one as
+        `asr:asr.ablate=gate+path`. Values are JSON or text; what has a plus is a list, of one
+        element as `gate+`. Raises `Invalid`."""
         label = label.strip()
         if len(label) > MAX_VARIANT or not _VARIANT.fullmatch(label):
             raise Invalid(
@@ -37,11 +39,19 @@ class Variant:
                 "mode:option=value."
             )
         mode, *options = label.split(":")
-        pairs = (one.partition("=") for one in options)
-        return cls(label, mode, {name: _value(value) for name, _, value in pairs})
+        given: dict[str, object] = {}
+        for name, _, text in (one.partition("=") for one in options):
+            outer, _, inner = name.rpartition(".")
+            within = given.setdefault(outer, {}) if outer else given
+            if not isinstance(within, dict):
+                raise Invalid(f"{label}: {outer} is given twice.")
+            within[inner] = _value(text)
+        return cls(label, mode, given)
 
 
 def _value(text: str) -> object:
+    if "+" in text:
+        return [_value(part) for part in text.split("+") if part]
     try:
         value = json.loads(text)
     except ValueError:

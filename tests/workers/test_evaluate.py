@@ -225,7 +225,7 @@ async def test_without_a_model_questions_cannot_be_written(rig: Rig) -> None:
 
 async def test_a_mode_that_a_later_version_has_not_fails_with_a_sentence(rig: Rig) -> None:
     await fill(rig, "default")
-    for label, said in (("nonsense", "no mode nonsense"), ("mix:text=x", "no option text")):
+    for label, said in (("nonsense", "no mode nonsense"), ("mix:text=x", "no option")):
         job = await order(rig, "default", Request([label], QUESTIONS))
         await rig.drain()
         ended = await rig.services.journal.job("default", job.id)

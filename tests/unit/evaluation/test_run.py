@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from app.domain import Usage
+from app.domain import Budget, Mode, Question, Usage
 from app.errors import BadModelOutput, Invalid, Unavailable
+from app.evaluation.inside import question_of
 from app.evaluation.metrics import Found
 from app.evaluation.questions import Case, Gold, Passage, QuestionSet
 from app.evaluation.run import Key, Order, Outcome, countable, measure, partial
@@ -168,6 +169,8 @@ async def test_a_file_of_another_run_is_refused(tmp_path: Path) -> None:
         (" mix:top_k=5:low_level=false ", "mix", {"top_k": 5, "low_level": False}),
         ("mix:mix_style=lightrag", "mix", {"mix_style": "lightrag"}),
         ("a:b=null", "a", {"b": "null"}),
+        ("asr:asr.ablate=gate+:asr.budget=9", "asr", {"asr": {"ablate": ["gate"], "budget": 9}}),
+        ("asr:asr.ablate=gate+path", "asr", {"asr": {"ablate": ["gate", "path"]}}),
     ],
 )
 def test_a_mode_may_have_options(label: str, mode: str, options: dict[str, object]) -> None:
@@ -175,7 +178,34 @@ def test_a_mode_may_have_options(label: str, mode: str, options: dict[str, objec
     assert (found.label, found.mode, found.options) == (label.strip(), mode, options)
 
 
-@pytest.mark.parametrize("label", ["", "mix:", "mix:a", "a b", "mix:a=1,b=2", "x" * 300])
+@pytest.mark.parametrize(
+    "label", ["", "mix:", "mix:a", "a b", "mix:a=1,b=2", "m:a.b.c=1", "x" * 300]
+)
 def test_what_is_no_mode_is_refused(label: str) -> None:
     with pytest.raises(Invalid, match="is no mode"):
         Variant.of(label)
+
+
+def test_an_option_is_not_given_whole_and_in_parts() -> None:
+    with pytest.raises(Invalid, match="asr is given twice"):
+        Variant.of("asr:asr=1:asr.budget=2")
+
+
+def test_options_become_those_of_a_question() -> None:
+    label = "rq:rq_base=naive:top_k=5:asr.ablate=gate+:asr.hops_topic=1:budget.total=900"
+    question = question_of("Why?", "w", Variant.of(label))
+    assert (question.mode, question.rq_base, question.top_k) == (Mode.RQ, Mode.NAIVE, 5)
+    assert (question.anchoring.ablate, question.anchoring.hops_topic) == (("gate",), 1)
+    assert question.anchoring.anchors == Question("").anchoring.anchors
+    assert (question.budget.total, question.budget.entities) == (900, Budget().entities)
+    assert (question.text, question.workspace) == ("Why?", "w")
+
+
+@pytest.mark.parametrize(
+    "label",
+    ["none", "mix:text=x", "mix:top_k=many", "mix:low_level=1", "rq:rq_base=none", "asr:asr=1",
+     "asr:asr.nothing=1", "mix:nothing=1", "mix:top_k.x=1", "mix:workspace=other"],
+)  # fmt: skip
+def test_what_a_question_cannot_be_asked_with_is_refused(label: str) -> None:
+    with pytest.raises(Invalid):
+        question_of("Why?", "w", Variant.of(label))
