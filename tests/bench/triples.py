@@ -74,7 +74,7 @@ def load() -> Triples:
         if key(one["s"]) != key(one["o"]):
             ends[one["id"]] = relation_key(key(one["s"]), key(one["o"]))
             held[ends[one["id"]]].append(one["id"])
-    return Triples(Data(passages, rows(SET, "questions")), said, held, ends)
+    return Triples(Data(passages, rows(SET, "questions"), []), said, held, ends)
 
 
 def _words(predicate: str) -> str:
