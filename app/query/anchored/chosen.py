@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from app.domain import Hit
@@ -37,13 +37,16 @@ def keep(ends: Ends, scores: Sequence[float], topics: Sequence[int], top_k: int)
     bridges: list[int] = []
     room = int(BRIDGES * len(rows))
     tied = _tied(ends, rows, topics)
-    for row in rows if topics else ():
-        if len(bridges) >= room or not tied.isdisjoint(ends[row]):
-            continue
-        path = _bridge(ends, scores, tied, ends[row])
+    loose = [row for row in rows if tied.isdisjoint(ends[row])] if topics else []
+    if not loose or not room:
+        return Kept(tuple(rows))
+    near, last = _neighbours(ends, range(len(ends))), _last_steps(ends, scores, tied)
+    for row in loose:
+        path = [] if not tied.isdisjoint(ends[row]) else _bridge(near, scores, last, ends[row])
         if path and len(bridges) + len(path) <= room:
             bridges += path
             tied = _tied(ends, [*rows, *bridges], topics)
+            last = _last_steps(ends, scores, tied)
     return Kept(tuple(rows), tuple(bridges))
 
 
@@ -111,26 +114,37 @@ def _tied(ends: Ends, rows: Sequence[int], topics: Sequence[int]) -> set[int]:
     return tied
 
 
-def _bridge(ends: Ends, scores: Sequence[float], tied: set[int], to: tuple[int, int]) -> list[int]:
-    """The path of at most two relations to a tied entity whose worse one is best."""
-    last: dict[int, tuple[float, int]] = {}  # entity -> its best relation to a tied one
-    first: dict[int, tuple[float, int]] = {}  # entity -> its best relation to the loose one
+Step = tuple[float, int]  # score and minus row: the greater is better, of equals the first
+
+
+def _last_steps(ends: Ends, scores: Sequence[float], tied: set[int]) -> dict[int, Step]:
+    """Entity that is not tied -> its best relation to one that is."""
+    last: dict[int, Step] = {}
     for row, (head, tail) in enumerate(ends):
-        for here, there in ((head, tail), (tail, head)):
-            step = (scores[row], -row)
-            if there in tied and here not in tied:
-                last[here] = max(last.get(here, step), step)
-            if there in to and here not in to:
-                first[here] = max(first.get(here, step), step)
+        if (head in tied) != (tail in tied):
+            here, step = (tail if head in tied else head), (scores[row], -row)
+            last[here] = max(last.get(here, step), step)
+    return last
+
+
+def _bridge(
+    near: Mapping[int, Sequence[tuple[int, int]]], scores: Sequence[float],
+    last: Mapping[int, Step], to: tuple[int, int],
+) -> list[int]:  # fmt: skip
+    """The path of at most two relations to a tied entity whose worse one is best; a single relation
+    before two."""
     direct = [last[end] for end in to if end in last]
     if direct:
         return [-max(direct)[1]]
-    both = [
-        (min(first[middle][0], last[middle][0]), -middle) for middle in first.keys() & last.keys()
-    ]
-    if not both:
+    first: dict[int, Step] = {}
+    for end in set(to):
+        for row, middle in near[end]:
+            if middle in last and middle not in to:
+                step = (scores[row], -row)
+                first[middle] = max(first.get(middle, step), step)
+    if not first:
         return []
-    middle = -max(both)[1]
+    middle = max(first, key=lambda node: (min(first[node][0], last[node][0]), -node))
     return [-last[middle][1], -first[middle][1]]
 
 
@@ -151,7 +165,7 @@ def _leads(
     return leads
 
 
-def _neighbours(ends: Ends, rows: Sequence[int]) -> defaultdict[int, list[tuple[int, int]]]:
+def _neighbours(ends: Ends, rows: Iterable[int]) -> defaultdict[int, list[tuple[int, int]]]:
     near: defaultdict[int, list[tuple[int, int]]] = defaultdict(list)
     for row in rows:
         head, tail = ends[row]

@@ -9,6 +9,7 @@ to start from. docs/asr.md says what differs from both, and what each part is wo
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -23,6 +24,8 @@ from app.query.found import Clock, Found
 from app.query.keywords import keywords_of
 from app.query.links import Linked, find_links, typo_queries
 from app.query.scope import Scope, scope_of
+
+log = logging.getLogger("heliograph.query")
 
 PER_RELATION = 16  # chunks of a relation that are read
 SUPPORT = 2  # times as many relations as are shown speak for passages
@@ -97,6 +100,11 @@ async def _anchored(
         )  # fmt: skip
     with clock.stage("evidence"):
         found = await _found(workspace, question, gathered, result)
+    log.info(
+        "asr.scored workspace=%s relations=%d anchors=%d topics=%d truncated=%s late=%s scorer=%s",
+        workspace.name, len(result.keys), len(gathered.pool.anchors), len(gathered.pool.topics),
+        gathered.pool.truncated, gathered.pool.late, scorer,
+    )  # fmt: skip
     version = {"weights": trained.version} if trained and scorer == "weights" else {}
     return replace(found, explain={**found.explain, **version})
 
@@ -273,6 +281,7 @@ async def _found(
 def _explain(
     pool: Pool, scored: Scored, order: Sequence[int], *, bridges: Sequence[int]
 ) -> dict[str, object]:
+    shown = order[:EXPLAINED]
     return {
         "topics": [
             {"name": one.name, "entity": one.key, "how": one.how, "score": round(one.score, 3)}
@@ -291,6 +300,7 @@ def _explain(
         },
         "scorer": scored.scorer,
         "relations": [
-            {**scored.explain(row), "bridge": row in bridges} for row in order[:EXPLAINED]
+            {**told, "bridge": row in bridges}
+            for row, told in zip(shown, scored.explain(shown), strict=True)
         ],
     }

@@ -41,23 +41,25 @@ class Scored:
     seen: Features
     gates: Floats | None = None  # of messages, in the order of `seen.around`
 
-    def explain(self, row: int) -> dict[str, object]:
-        """Why the relation has its score, and its rank by cosine alone."""
-        head, tail = self.ends[row]
+    def explain(self, rows: Sequence[int]) -> list[dict[str, object]]:
+        """Why these relations have their scores, and their ranks by cosine alone."""
         terms = prior.parts(self.view, self.seen)
-        gates = {}
-        if self.gates is not None:
-            own = self.seen.around.edge == row
-            gates = {"gates": [round(float(gate), 3) for gate in self.gates[own]]}
-        return {
+        return [self._explain(row, terms) for row in rows]
+
+    def _explain(self, row: int, terms: Mapping[str, Floats]) -> dict[str, object]:
+        ends = list(self.ends[row])
+        told: dict[str, object] = {
             "relation": self.keys[row].replace("\t", " -- "),
             "score": round(self.scores[row], 4),
             "parts": {name: round(float(values[row]), 4) for name, values in terms.items()},
-            "topic_distance": [int(self.seen.topic_distance[end]) for end in (head, tail)],
-            "on_path": bool(self.seen.P[[head, tail], PATH.start].all()),
+            "topic_distance": [int(self.seen.topic_distance[end]) for end in ends],
+            "on_path": bool(self.seen.P[ends, PATH.start].all()),
             "rank_by_cosine": 1 + int((self.view.relation > self.view.relation[row]).sum()),
-            **gates,
         }
+        if self.gates is not None:
+            own = self.gates[self.seen.around.edge == row]
+            told["gates"] = [round(float(gate), 3) for gate in own]
+        return told
 
 
 def view_of(pool: Pool, cosines: Cosines) -> tuple[View, list[str]]:
