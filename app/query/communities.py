@@ -98,11 +98,22 @@ class _Asking:
     async def reports(self) -> list[Community]:
         communities, most = self.workspace.communities, self.workspace.options.community_reports
         if self.question.community_search == "level":
-            return await communities.at_level(self.question.community_level, limit=most)
+            level = self.question.community_level
+            rated = await communities.at_level(level, limit=most)
+            if len(rated) < most or self.models.reporter.by_model:
+                return rated
+            # Rules read for nothing: also what is near, and not among the best rated.
+            known = {one.id for one in rated}
+            near = [one for one in await self._near(most) if one.id not in known]
+            return rated + [one for one in near if one.level == level or _above(one, level)]
         limit = min(NEAREST, most)
+        return _apart(await self._near(limit))[:limit]
+
+    async def _near(self, limit: int) -> list[Community]:
+        """Reported ones of any level, nearest first; more than the limit."""
         hits = await self._nearest(Kind.COMMUNITY, 4 * limit)
-        found = await communities.get([hit.key for hit in hits])
-        return _apart([one for one in found if one.report is not None])[:limit]
+        found = await self.workspace.communities.get([hit.key for hit in hits])
+        return [one for one in found if one.report is not None]
 
     async def _nearest(
         self, kind: Kind, limit: int, *, within: Sequence[str] | None = None
@@ -329,6 +340,10 @@ def _behind(
             for key in ends:
                 entities[key] += score
     return tuple(best_first(entities)[:ENTITIES]), tuple(best_first(relations)[:RELATIONS])
+
+
+def _above(community: Community, level: int) -> bool:
+    return community.leaf and community.level < level
 
 
 def _apart(found: Iterable[Community]) -> list[Community]:

@@ -141,6 +141,21 @@ async def test_a_question_is_answered_with_citations_from_the_documents_behind_r
     assert {one.chunk.document_id for one in answered.context.sources} == set(TOPICS)
 
 
+async def test_rules_look_beyond_the_best_rated_reports(rig: Rig) -> None:
+    await fill(rig)
+    await rig.submit("Johanna Weber wrote of amber. Karl Anders wrote of Johanna Weber.", "more")
+    await rig.drain()
+    await built(rig)
+    space = rig.workspace()
+    few = replace(space, options=replace(space.options, community_reports=1))
+    [best] = await space.communities.at_level(1, limit=1)
+    assert best.report
+    assert "Marie Curie" not in best.report.title
+    question = Question("What did Marie Curie discover?", "default", Mode.COMMUNITY)
+    answered = await engine.answer(few, rig.services.models, question)
+    assert "polonium" in answered.answer
+
+
 async def test_a_refresh_without_a_change_asks_no_model(rig: Rig, model: Modelled) -> None:
     await fill(rig)
     await built(rig)
