@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from app.evaluation.intervals import Interval
+from app.evaluation.intervals import Interval, difference
 from tests.bench.evaluation import kgqa, plots
 from tests.bench.evaluation.aims import AIMS, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
@@ -18,6 +18,7 @@ ORDER = (
     "community", "hyde", "rq", "auto",
 )  # fmt: skip
 OURS = "mix"
+LOST = 2.0  # points that lower case may cost
 FIGURES = ("recall@2", "recall@5", "recall@10", "all@8", "mrr", "ndcg@10")
 TEMPLATE = Path(__file__).with_name("page.md")
 BEGIN, END = "<!-- evaluation -->", "<!-- end -->"
@@ -89,8 +90,34 @@ def _aims(records: Records) -> Iterator[str]:
     yield from _head("aim", "wanted", "reached", "95 % interval", "")
     for aim in AIMS:
         yield _row(*_aim(aim, records))
+    for ground, lower in _pairs(records):
+        yield _row(*_loss(ground, records[ground], records[lower]))
     yield ""
     yield from _below(records)
+
+
+def _pairs(records: Records) -> list[tuple[Ground, Ground]]:
+    """Grounds that were also asked in lower case."""
+    lower = {ground.store: ground for ground in records if ground.lower}
+    return [
+        (ground, lower[ground.store])
+        for ground in records
+        if not ground.lower and ground.store in lower
+        and all(OURS in records[one].systems for one in (ground, lower[ground.store]))
+    ]  # fmt: skip
+
+
+def _loss(ground: Ground, record: Record, lower: Record) -> tuple[str, ...]:
+    """Of recall@5 by asking in lower case."""
+    here, there = record.common([OURS]), set(lower.common([OURS]))
+    places = [place for place in here if place in there]
+    lost = difference(
+        record.figures(OURS, "recall@5", places), lower.figures(OURS, "recall@5", places)
+    )
+    missed = 100 * lost.value - LOST
+    verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
+    label = f"{title(ground)}: lost by questions in lower case"
+    return label, f"≤ {LOST:g}", f"{100 * lost.value:.1f}", _range(lost), verdict
 
 
 def _below(records: Records) -> Iterator[str]:
