@@ -87,7 +87,7 @@ def _overview(records: Records) -> Iterator[str]:
 
 
 def _aims(records: Records) -> Iterator[str]:
-    yield from _head("aim", "wanted", "reached", "95 % interval", "")
+    yield from _head("aim", "wanted", "reached", "95 % interval", "questions", "")
     for aim in AIMS:
         yield _row(*_aim(aim, records))
     for ground, lower in _pairs(records):
@@ -97,14 +97,18 @@ def _aims(records: Records) -> Iterator[str]:
 
 
 def _pairs(records: Records) -> list[tuple[Ground, Ground]]:
-    """Grounds that were also asked in lower case."""
+    """Grounds that the same code was also asked in lower case."""
     lower = {ground.store: ground for ground in records if ground.lower}
     return [
         (ground, lower[ground.store])
         for ground in records
         if not ground.lower and ground.store in lower
-        and all(OURS in records[one].systems for one in (ground, lower[ground.store]))
+        and _code(records[ground]) == _code(records[lower[ground.store]]) != ""
     ]  # fmt: skip
+
+
+def _code(record: Record) -> str:
+    return record.systems[OURS].code if OURS in record.systems else ""
 
 
 def _loss(ground: Ground, record: Record, lower: Record) -> tuple[str, ...]:
@@ -117,7 +121,7 @@ def _loss(ground: Ground, record: Record, lower: Record) -> tuple[str, ...]:
     missed = 100 * lost.value - LOST
     verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
     label = f"{title(ground)}: lost by questions in lower case"
-    return label, f"≤ {LOST:g}", f"{100 * lost.value:.1f}", _range(lost), verdict
+    return label, f"≤ {LOST:g}", f"{100 * lost.value:.1f}", _range(lost), str(lost.n), verdict
 
 
 def _below(records: Records) -> Iterator[str]:
@@ -145,13 +149,13 @@ def _aim(aim: Aim, records: Records) -> tuple[str, ...]:
     record = next((r for g, r in records.items() if g.key == aim.ground), None)
     wanted = f"≥ {aim.least:g}"
     if record is None or OURS not in record.systems:
-        return (aim.label, wanted, "not measured", "", "")
+        return aim.label, wanted, "not measured", "", "", ""
     found = record.mean(OURS, aim.figure, record.common([OURS]))
     reached = 100 * found.value
     missed = aim.least - reached
     verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
     why = f": {aim.why}" if aim.why and missed > 0.05 else ""
-    return aim.label, wanted, f"{reached:.1f}", _range(found), verdict + why
+    return aim.label, wanted, f"{reached:.1f}", _range(found), str(found.n), verdict + why
 
 
 def _modes(records: Records) -> Iterator[str]:
