@@ -134,7 +134,8 @@ class Neo4jEvaluations:
     async def _forget_outcomes(self, evaluation_id: str) -> None:
         while await self._database.write(
             """
-            MATCH (o:Outcome {evaluation: $id}) WHERE o.workspace = $workspace
+            MATCH (o:Outcome {evaluation: $id})
+            WHERE o.key IS NOT NULL AND o.workspace = $workspace
             WITH o LIMIT $limit
             DETACH DELETE o
             RETURN 1 AS one LIMIT 1
