@@ -22,7 +22,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # equal bytes for equal seed
 from app.domain import Question
 from app.ports import Models, Workspace
 from app.settings import load as load_settings
-from app.wiring import open_services
+from app.wiring import embedded_queue, open_services
 from scripts.train_asr import report
 from scripts.train_asr.examples import (
     Example,
@@ -39,7 +39,7 @@ PAGE = 500
 
 
 async def collect(options: argparse.Namespace) -> None:
-    async with open_services(load_settings()) as services:
+    async with embedded_queue(load_settings()) as wired, open_services(wired) as services:
         workspace = services.workspace(options.workspace)
         found = await _asked(workspace, services.models, options.questions)
         if options.walks:

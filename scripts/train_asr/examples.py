@@ -122,7 +122,7 @@ async def made_up(
     relations and the name of the start; the end is never named. Hubs are taken rarely."""
     dice = random.Random(seed)
     made: list[Example] = []
-    for number in range(4 * count):
+    for number in range(4 * count if starts else 0):
         if len(made) == count:
             break
         walk = await _walk(workspace, dice, dice.choice(starts))

@@ -8,6 +8,7 @@ import pytest
 
 from app.domain import Question, relation_key
 from app.query.anchored import weights
+from migrations import migrate_sqlite
 from scripts.train_asr import __main__ as command
 from scripts.train_asr import report
 from scripts.train_asr.examples import Example, load, made_up, noisy, of_question, save, smaller
@@ -178,3 +179,18 @@ def test_the_command_trains_and_writes_a_file_that_is_usable(
     assert found.header["trained_on"] == [{"name": "a", "examples": 8, "licence": "CC0"}]
     assert found.header["recall"].keys() == {"b cosine", "b prior", "b weights"}
     assert len(sample().head) == 8
+
+
+def test_the_command_opens_the_stores_as_the_service_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("HELIOGRAPH_DATA_DIR", str(tmp_path))
+    monkeypatch.chdir(tmp_path)
+    migrate_sqlite(tmp_path / "graph.db")
+    questions = tmp_path / "q.jsonl"
+    questions.write_text('{"id": "1", "question": "Who is it?", "gold_passage_ids": ["d"]}\n')
+    command.main([
+        "examples", "--questions", str(questions), "--walks", "2", "--out", str(tmp_path / "e.npz"),
+    ])  # fmt: skip
+    assert "0 examples" in capsys.readouterr().out
+    assert load(tmp_path / "e.npz") == []
