@@ -2,8 +2,12 @@
 
 A graph is divided as GraphRAG does it (Edge et al. 2024, arXiv 2404.16130): Leiden (Traag et al.
 2019) finds communities of entities that are tied to each other more than to the rest, by the weight
-of their relations, and each that is too large is divided again. Each connected part of the graph is
-divided by itself, so that documents about something else move nothing in it.
+of their relations, and each that is too large is divided again.
+
+So that one more document moves little, each connected part of the graph is divided by itself, what
+hangs on the rest by a single relation goes where that goes, and Leiden runs ten times over: ten
+passages more, one by one, changed 1 to 48 of 335 communities of 205 passages of 2wiki-101, 3 in the
+median. Where the core itself changes, its communities may be divided another way.
 """
 
 from __future__ import annotations
@@ -16,6 +20,7 @@ from typing import NamedTuple
 from app.domain import Cluster, Clustering, derive_id
 
 SEED = 7  # of Leiden's random order: equal graphs are divided alike
+ITERATIONS = 10
 LEAST = 0.5  # share of members (of both together) from which on a community is known again
 
 
@@ -42,11 +47,46 @@ def divided(edges: Iterable[Edge], clustering: Clustering) -> list[Group]:
     groups: list[Group] = []
     for part in _parts(edges):
         members = frozenset(end for edge in part for end in edge[:2])
-        if len(members) <= clustering.size:
+        core, hanging = _core(part, clustering.size)
+        if len(members) <= clustering.size or not core:
             groups.append(Group(0, None, members))
         else:
-            groups += _shifted(_leiden(part, clustering), len(groups))
+            made = [_with(one, hanging) for one in _leiden(core, clustering)]
+            groups += _shifted(made, len(groups))
     return groups
+
+
+def _core(edges: Sequence[Edge], size: int) -> tuple[list[Edge], Mapping[str, frozenset[str]]]:
+    """The part without trees of at most so many entities that hang on it by one relation, and which
+    entities hang on which. Nothing is left of a small tree, or of a star."""
+    around: defaultdict[str, set[str]] = defaultdict(set)
+    for one in edges:
+        around[one.source].add(one.target)
+        around[one.target].add(one.source)
+    hanging = {label: {label} for label in around}
+    ends = set(around)
+    while ends:
+        ends = {
+            on for label in sorted(ends) if (on := _hang(label, around, hanging, size)) is not None
+        }
+    core = [one for one in edges if one.source in around and one.target in around]
+    return core, {label: frozenset(hung) for label, hung in hanging.items()}
+
+
+def _hang(
+    label: str, around: dict[str, set[str]], hanging: dict[str, set[str]], size: int
+) -> str | None:
+    """On what, where it is tied to that alone and not too large a tree by now."""
+    if len(around.get(label, ())) != 1 or len(hanging[label]) > size:
+        return None
+    [on] = around.pop(label)
+    around[on].discard(label)
+    hanging[on] |= hanging.pop(label)
+    return on
+
+
+def _with(group: Group, hanging: Mapping[str, frozenset[str]]) -> Group:
+    return replace(group, members=frozenset().union(*(hanging[one] for one in group.members)))
 
 
 def _parts(edges: Iterable[Edge]) -> list[list[Edge]]:
@@ -79,7 +119,7 @@ def _leiden(edges: Sequence[Edge], clustering: Clustering) -> list[Group]:
 
     rows = hierarchical_leiden(
         [tuple(edge) for edge in edges], resolution=clustering.resolution,
-        max_cluster_size=clustering.size, seed=SEED,
+        max_cluster_size=clustering.size, iterations=ITERATIONS, seed=SEED,
     )  # fmt: skip
     members: defaultdict[tuple[int, int], set[str]] = defaultdict(set)
     parents: dict[tuple[int, int], int | None] = {}

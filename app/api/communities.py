@@ -38,7 +38,7 @@ class ClusteringBody(Body):
     size: int | None = Field(
         None, ge=2, le=10_000, examples=[10],
         description="Entities beyond which a community is divided again, as long as there is a "
-        f"level; {_DEFAULT.size} at first.",
+        f"level; those that hang on it by one relation do not count. {_DEFAULT.size} at first.",
     )  # fmt: skip
     resolution: float | None = Field(
         None, gt=0, le=100, examples=[1.0],

@@ -81,6 +81,41 @@ def test_what_is_too_large_is_divided_again_down_to_the_last_level() -> None:
     assert max(one.level for one in divided(graph, Clustering(levels=1, size=5))) == 0
 
 
+def test_what_hangs_on_a_community_by_one_relation_belongs_to_it() -> None:
+    graph = chain(clique("a", 5), clique("b", 5))
+    hung = [Edge("a1", "x", 0.1), Edge("x", "y", 9.0), Edge("x", "z", 9.0), Edge("b2", "w", 9.0)]
+    found = tops(divided([*graph, *hung], SMALL))
+    assert {frozenset({*"xyz", *(f"a{n}" for n in range(5))})} <= set(found)
+    assert {frozenset({"w", *(f"b{n}" for n in range(5))})} <= set(found)
+
+
+def test_stars_and_small_trees_are_one_community_and_long_chains_are_not() -> None:
+    star = [Edge("hub", f"n{n}", 1.0) for n in range(30)]
+    assert [len(one) for one in tops(divided(star, SMALL))] == [31]
+    path = [Edge(f"n{n:03}", f"n{n + 1:03}", 1.0) for n in range(100)]
+    found = tops(divided(path, SMALL))
+    assert sum(map(len, found)) == 101
+    assert len(found) > 5
+    assert divided(list(reversed(path)), SMALL) == divided(path, SMALL)
+
+
+def test_one_more_document_moves_little() -> None:
+    rng = random.Random(5)
+    graph = [
+        Edge(f"t{topic}-{one}", f"t{topic}-{other}", 1.0)
+        for topic in range(30)
+        for one, other in (rng.sample(range(12), 2) for _ in range(30))
+    ]
+    graph += [
+        Edge(f"t{rng.randrange(30)}-{rng.randrange(12)}", f"t{rng.randrange(30)}-0", 0.2)
+        for _ in range(40)
+    ]
+    before = {(one.level, one.members) for one in divided(graph, SMALL)}
+    news = [Edge("t3-1", "new", 1.0), Edge("new", "newer", 1.0)]
+    after = {(one.level, one.members) for one in divided([*graph, *news], SMALL)}
+    assert len(after - before) <= 4, "one for each level, and what hangs with it"
+
+
 def test_groups_of_a_level_share_no_member_and_parts_make_up_the_whole() -> None:
     groups = divided(chain(*(clique(letter, 6) for letter in "abcdefgh")), SMALL)
     for level in {one.level for one in groups}:
