@@ -19,6 +19,33 @@ class Placing:
     drop: list[tuple[str, str]] = field(default_factory=list)
     moves: set[tuple[str, str]] = field(default_factory=set)
     entities: set[str] = field(default_factory=set)
+    was: dict[str, str] = field(default_factory=dict)  # of names that move as a whole
+    now: dict[str, str] = field(default_factory=dict)
+
+    def lead(self, followers: Iterable[tuple[str, str]], wholes: Mapping[str, str]) -> None:
+        """Take along what scoped placements lead to a name that itself is placed elsewhere.
+        `followers`: names with such a placement, and to which of `was` it leads. `wholes`: what
+        `entities` meant before, as names of their own."""
+        self.moves.update((name, self.was[target]) for name, target in followers)
+        self.moves.update(
+            (name, wholes[source]) for name, source in list(self.moves) if source in wholes
+        )
+        for entity in list(self.entities):
+            self.entities.update({wholes.get(entity, entity), self.now.get(entity, entity)})
+
+
+def following(found: Iterable[Placement], wholes: Mapping[str, str]) -> list[Placement]:
+    """Placements with a scope lead to what the name that they lead to means as a whole, or one name
+    would be two entities. One step is all: whole placements lead to entities."""
+    return [
+        one._replace(entity=wholes.get(one.entity, one.entity)) if one.scope else one
+        for one in found
+    ]
+
+
+def targets(found: Iterable[Placement]) -> set[str]:
+    """Names whose whole placements `following` needs."""
+    return {one.entity for one in found if one.scope and one.entity}
 
 
 def settled_keys(settlement: Settlement) -> set[str]:
@@ -57,6 +84,7 @@ def _place(change: Placing, key: str, was: str, entity: str) -> None:
         change.put.append(Placement(key, "", entity))
     change.moves.add((key, was))
     change.entities.update((was, entity))
+    change.was[key], change.now[key] = was, entity
 
 
 def _part(

@@ -238,11 +238,14 @@ async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
 async def _placement(workspace: Workspace, placement: Placement) -> Line:
     document_id = placement.scope.removeprefix(document_scope(""))
     owners = await document_labels(workspace, [document_id])
-    ends = await ends_of(workspace, entities=[placement.entity] if placement.entity else [])
+    entity = placement.entity
+    for known in await workspace.names.known([entity] if entity else []):
+        entity = known.entity  # which of its names the key of an entity is depends on history
+    ends = await ends_of(workspace, entities=[entity] if entity else [])
     return {
         "part": "rulings",
         "id": f"{placement.key} in {owners[document_id]}",
-        "entity": ends.entity(placement.entity) if placement.entity else "",
+        "entity": ends.entity(entity) if entity else "",
         "name": placement.name,
     }
 

@@ -72,6 +72,35 @@ async def test_a_split_by_documents_survives_reading_them_again_and_can_be_undon
     assert not list(difference(before, await lines(site)))
 
 
+async def test_a_split_into_a_name_that_means_another_entity_goes_with_it(site: Site) -> None:
+    await site.add(A, id="a")
+    await site.add(B, id="b")
+    await site.add("Robert Stone lives in Oslo. Bobby Quartz lives in Oslo too.", id="c")
+    groups = [{"name": "Bobby Quartz", "documents": ["b"]}]
+    reply = await site.client.post("/graph/entities/Li Wei/split", json={"groups": groups})
+    await carried_out(site, reply)
+    merge = {"entities": ["Robert Stone", "Bobby Quartz"]}
+    await carried_out(site, await site.client.post("/graph/entities/merge", json=merge))
+    listed = (await site.client.get("/graph/entities", params={"limit": 500})).json()["entities"]
+    named = [one["name"] for one in listed]
+    assert len(named) == len(set(named))
+    found = {
+        name: (await site.client.get(f"/graph/entities/{name}")).json()
+        for name in ("Robert Stone", "Bobby Quartz", "Li Wei")
+    }
+    assert found["Robert Stone"]["id"] == found["Bobby Quartz"]["id"] != found["Li Wei"]["id"]
+    assert {one["document_id"] for one in found["Bobby Quartz"]["evidence"]} == {"b", "c"}
+    before = await lines(site)
+    await site.client.post("/documents/b/retry")
+    await site.work()
+    assert await lines(site) == before
+    body = {"one": "Robert Stone", "other": "Bobby Quartz", "same": False}
+    await carried_out(site, await site.client.put("/graph/resolution", json=body))
+    apart = (await site.client.get("/graph/entities/Bobby Quartz")).json()
+    assert {one["document_id"] for one in apart["evidence"]} == {"b", "c"}
+    assert apart["id"] != (await site.client.get("/graph/entities/Robert Stone")).json()["id"]
+
+
 async def test_a_removed_entity_comes_back_only_with_new_evidence(site: Site) -> None:
     await site.add(A, id="a")
     reply = await site.client.delete("/graph/entities/Li Wei")

@@ -289,6 +289,78 @@ async def test_a_placement_of_a_document_shows_the_name_that_was_given(library: 
     assert await library.fingerprint() == before
 
 
+@pytest.mark.parametrize("named_first", [True, False])
+async def test_what_is_placed_to_a_name_goes_where_that_name_goes(
+    library: Library, neighbour: Library, named_first: bool
+) -> None:
+    """Or there would be two entities of one name: that of the cluster, and one by hand."""
+    placement = by_hand(PARIS, "d3", AMY, SHORT)
+    for where in (library, neighbour):
+        await fill(where)
+        await where.ingest("d3", {"c6": in_paris("art"), "c7": in_paris("oil")})
+        await where.settle()
+    apart = await library.fingerprint()
+    if named_first:
+        await library.names.place([placement])
+        await library.move()
+        assert (await library.graph.entities([AMY]))[0].mentions == 5
+        await library.settle({AMY: AMELIA})
+        await library.move(limit=1)
+    else:
+        await library.settle({AMY: AMELIA})
+        await library.move()
+        await library.names.place([placement])
+        await library.move(limit=1)
+    await library.forget_the_gone()
+    [one] = [e for e in await library.graph.entities([AMELIA, AMY]) if e.mentions]
+    assert (one.key, one.mentions) == (AMELIA, 7)
+    assert (PARIS, "d3") in await library.names.used_by(AMELIA, limit=99)
+    assert await library.names.placed() == [placement]
+    # what comes later goes there at once, and what was decided before leads to the same
+    for where in (library, neighbour):
+        await where.ingest("d3", {"c6": in_paris("art"), "c8": in_paris("sand")})
+    await neighbour.settle({AMY: AMELIA})
+    await neighbour.names.place([placement])
+    await neighbour.move()
+    for where in (library, neighbour):
+        await where.forget_the_gone()
+    assert await library.fingerprint() == await neighbour.fingerprint()
+    # the name goes back: so does what was placed to it
+    await library.ingest("d3", {"c6": in_paris("art"), "c7": in_paris("oil")})
+    await library.settle({AMY: AMY})
+    await library.move()
+    assert [e.mentions for e in await library.graph.entities([AMELIA, AMY])] == [3, 5]
+    await library.names.place([placement], remove=True)
+    await library.move()
+    await library.forget_the_gone()
+    assert await library.fingerprint() == apart
+
+
+async def test_mentions_that_say_they_are_another_thing_follow_the_name_of_that(
+    library: Library,
+) -> None:
+    born = make.entity(LONG, "Amelia Baker (born 1867) is a physicist.", kind="person")
+    scope = scope_of(born.name, born.kind, born.description)
+    form = "Amelia Baker (born 1867)"
+    await library.ingest("d1", {"c1": make.extraction(born)})
+    await library.ingest("d2", {"c2": make.extraction(make.entity(LONG), make.entity(form))})
+    await library.ingest("d3", {"c3": make.extraction(make.entity(THIRD))})
+    await library.settle()
+    before = await library.fingerprint()
+    await library.names.rule([Ruling(*sorted((AMELIA, RADIUM)), False, "user")])
+    await library.settle({normal_key(form): RADIUM}, apart={AMELIA: {scope: form}})
+    await library.move()
+    [radium] = await library.graph.entities([RADIUM])
+    assert radium.mentions == 3
+    assert await library.names.used_by(normal_key(form), limit=9) == []
+    # both decisions are taken back at once: the evidence is at neither of the old places' names
+    await library.names.rule([Ruling(*sorted((AMELIA, RADIUM)), True, "user")])
+    await library.settle({normal_key(form): normal_key(form)})
+    await library.move()
+    await library.forget_the_gone()
+    assert await library.fingerprint() == before
+
+
 async def test_what_is_placed_nowhere_is_left_out_of_that_document_only(library: Library) -> None:
     for document in ("d1", "d2"):
         await library.ingest(document, {f"c-{document}": in_paris("art")})

@@ -31,7 +31,7 @@ from app.stores.refusals import check_schema, lone_surrogate
 
 log = logging.getLogger("heliograph.neo4j")
 
-SCHEMA_VERSION = 5  # number of the newest file in migrations/neo4j
+SCHEMA_VERSION = 6  # number of the newest file in migrations/neo4j
 TIMEOUT = 60.0  # seconds that a transaction may take on the server
 # ... and without a word to us. A network may swallow an answer, or forget a connection: nothing is
 # heard then for as long as the driver waits, which is minutes.

@@ -14,6 +14,7 @@ from app.domain import Placement
 from app.folding import Surface
 from app.stores.counts import NameCount, name_tally_json, name_tally_of
 from app.stores.neo4j.database import Row, Transaction
+from app.stores.placing import following, targets
 
 PATIENCE = 2  # tries
 
@@ -35,6 +36,41 @@ async def insist(tx: Transaction, workspace: str) -> None:
 
 
 async def placements_of(tx: Transaction, workspace: str, keys: Iterable[str]) -> set[Placement]:
+    """Where these names lead, to the end."""
+    found = await _placements(tx, workspace, keys)
+    led = targets(found)
+    return set(following(found, await wholes_of(tx, workspace, led) if led else {}))
+
+
+async def wholes_of(tx: Transaction, workspace: str, keys: Iterable[str]) -> dict[str, str]:
+    """What these names mean as a whole, of those that do not mean themselves."""
+    rows = await tx.run(
+        """
+        UNWIND $keys AS key
+        MATCH (p:Placement {workspace: $workspace, key: key, scope: ''})
+        RETURN p.key AS key, p.entity AS entity
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip
+    return {row["key"]: row["entity"] for row in rows}
+
+
+async def followers(tx: Transaction, workspace: str, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Names of which some mentions are placed to one of these, and to which."""
+    rows = await tx.run(
+        """
+        UNWIND $keys AS target
+        MATCH (p:Placement) USING INDEX p:Placement(workspace, entity, key)
+        WHERE p.workspace = $workspace AND p.entity = target AND p.key IS NOT NULL
+            AND p.scope <> ''
+        RETURN DISTINCT p.key AS key, target
+        """,
+        workspace=workspace, keys=sorted(keys),
+    )  # fmt: skip
+    return [(row["key"], row["target"]) for row in rows]
+
+
+async def _placements(tx: Transaction, workspace: str, keys: Iterable[str]) -> set[Placement]:
     rows = await tx.run(
         """
         UNWIND $keys AS key

@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from app.domain import Placement
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from app.stores.neo4j.database import Row, Transaction
-from app.stores.neo4j.placements import add_moves, lock_ends, open_names
+from app.stores.neo4j.placements import (
+    add_moves,
+    followers,
+    lock_ends,
+    open_names,
+    wholes_of,
+)
 from app.stores.neo4j.ties import together
 from app.stores.placing import Placing, placing, settled_keys
 from app.stores.records import dump
@@ -26,6 +32,10 @@ async def settle(tx: Transaction, workspace: str, settlement: Settlement) -> boo
         return False
     before = await _placements_before(tx, workspace, settled_keys(settlement))
     change = placing(before, settlement)
+    change.lead(
+        await followers(tx, workspace, change.was) if change.was else [],
+        await wholes_of(tx, workspace, change.entities) if change.entities else {},
+    )
     keys = [*(one.key for one in settlement.resolved), *settlement.gone]
     await lock_ends(tx, workspace, change.entities)
     await _lock_names(tx, workspace, {*keys, *settlement.reopen})

@@ -18,7 +18,7 @@ from typing import TypeVar
 from app.errors import Misconfigured, Unavailable
 from app.stores.refusals import check_schema, lone_surrogate
 
-SCHEMA = 5  # the newest file in migrations/sqlite
+SCHEMA = 6  # the newest file in migrations/sqlite
 READERS = 4
 BUSY_SECONDS = 20.0  # how long a writer waits for another process
 _PRAGMAS = (

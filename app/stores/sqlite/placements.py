@@ -8,10 +8,38 @@ from sqlite3 import Connection
 from app.domain import Placement
 from app.folding import NameTally, Surface
 from app.stores.counts import NameCount, name_tally_json, name_tally_of
+from app.stores.placing import following, targets
 from app.stores.sqlite.rows import listed
 
 
 def placements_of(connection: Connection, workspace: str, keys: Iterable[str]) -> list[Placement]:
+    """Where these names lead, to the end."""
+    found = _placements(connection, workspace, keys)
+    return following(found, wholes_of(connection, workspace, targets(found)))
+
+
+def wholes_of(connection: Connection, workspace: str, keys: Iterable[str]) -> dict[str, str]:
+    """What these names mean as a whole, of those that do not mean themselves."""
+    rows = connection.execute(
+        "select p.key, p.entity from json_each(:keys) k cross join placements p"
+        " where p.workspace = :workspace and p.key = k.value and p.scope = ''",
+        {"workspace": workspace, "keys": listed(sorted(keys))},
+    )
+    return {row["key"]: row["entity"] for row in rows}
+
+
+def followers(connection: Connection, workspace: str, keys: Iterable[str]) -> list[tuple[str, str]]:
+    """Names of which some mentions are placed to one of these, and to which."""
+    rows = connection.execute(
+        "select distinct p.key, p.entity from json_each(:keys) k"
+        " cross join placements p indexed by placements_towards"
+        " where p.workspace = :workspace and p.entity = k.value and p.scope <> ''",
+        {"workspace": workspace, "keys": listed(sorted(keys))},
+    )
+    return [(row["key"], row["entity"]) for row in rows]
+
+
+def _placements(connection: Connection, workspace: str, keys: Iterable[str]) -> list[Placement]:
     rows = connection.execute(
         "select p.key, p.scope, p.entity, p.name from json_each(:keys) k cross join placements p"
         " where p.workspace = :workspace and p.key = k.value",

@@ -9,7 +9,7 @@ from app.domain import Placement
 from app.resolution.settlement import Resolved, Reviewed, Settlement
 from app.stores.placing import Placing, placing, settled_keys
 from app.stores.records import dump
-from app.stores.sqlite.placements import add_moves, open_names
+from app.stores.sqlite.placements import add_moves, followers, open_names, wholes_of
 from app.stores.sqlite.rows import listed
 from app.stores.sqlite.ties import together
 
@@ -33,6 +33,10 @@ def settle(connection: Connection, workspace: str, settlement: Settlement) -> bo
     )
     before = _placements_before(connection, workspace, settled_keys(settlement))
     change = placing(before, settlement)
+    change.lead(
+        followers(connection, workspace, change.was),
+        wholes_of(connection, workspace, change.entities),
+    )
     keys = [*(one.key for one in settlement.resolved), *settlement.gone]
     _drop_pairs(connection, workspace, keys)
     _post(connection, workspace, settlement.resolved, settlement.gone)
