@@ -13,7 +13,7 @@ from itertools import combinations
 
 from app.domain import Entity, Placement, Ruling
 from app.errors import Conflict, Invalid, NotFound
-from app.folding import document_scope
+from app.folding import document_of, document_scope, is_of_document, sense_of
 from app.names import is_blank
 from app.names import key as normal_key
 from app.ports import GraphReader, Workspace
@@ -144,7 +144,7 @@ async def split(workspace: Workspace, given: str, groups: Sequence[Group]) -> in
             code="too_many_mentions",
         )
     by_names = [group for group in groups if group.names]
-    placements = _placed(groups, used)
+    placements = await _placed(workspace, entity.key, groups, used)
     if not placements and not by_names:
         raise Invalid("None of these documents mentions the entity.", code="not_mentioned")
     own = {key for key, _ in used}
@@ -166,16 +166,43 @@ def _check_groups(groups: Sequence[Group]) -> None:
         raise Invalid("A group of documents needs the name of the new entity.", code="bad_group")
 
 
-def _placed(groups: Sequence[Group], used: Sequence[tuple[str, str]]) -> list[Placement]:
+async def _placed(
+    workspace: Workspace, entity: str, groups: Sequence[Group], used: Sequence[tuple[str, str]]
+) -> list[Placement]:
     group_of = {document: group for group in groups for document in group.documents}
+    moved = [(key, document) for key, document in used if document in group_of]
     return [
-        Placement(
-            key, document_scope(document), normal_key(group_of[document].name),
-            group_of[document].name,
-        )
-        for key, document in used
-        if document in group_of
-    ]  # fmt: skip
+        Placement(key, scope, normal_key(group_of[document].name), group_of[document].name)
+        for key, document, scope in await _scopes(workspace, entity, moved)
+    ]
+
+
+async def _scopes(
+    workspace: Workspace, entity: str, used: Sequence[tuple[str, str]]
+) -> list[tuple[str, str, str]]:
+    """Name, document and scope of its mentions there that mean the entity: all of the document,
+    unless the name means other things too by what mentions say of it. Those stay as they are."""
+    keys = sorted({key for key, _ in used})
+    senses = {one.key: {"", *one.scopes} for one in await workspace.names.known(keys)}
+    home, parted = {key: key for key in keys}, {key: dict[str, str]() for key in keys}
+    said: set[tuple[str, str]] = set()  # of a whole document, by hand
+    for one in await workspace.archive.placements_of(keys):
+        if is_of_document(one.scope):
+            if sense_of(one.scope) is None:
+                said.add((one.key, document_of(one.scope)))
+        elif one.scope:
+            parted[one.key][one.scope] = one.entity
+        else:
+            home[one.key] = one.entity
+    found: list[tuple[str, str, str]] = []
+    for key, document in used:
+        every = senses.get(key, {""}) | parted[key].keys()
+        mine = {sense for sense in every if parted[key].get(sense, home[key]) == entity}
+        if (key, document) in said or not mine or mine == every:
+            found.append((key, document, document_scope(document)))
+        else:
+            found += [(key, document, document_scope(document, one)) for one in sorted(mine)]
+    return found
 
 
 def _parted(groups: Sequence[Group], own: set[str]) -> list[Ruling]:
@@ -207,7 +234,7 @@ async def remove(workspace: Workspace, given: str) -> int:
     if len(used) > MAX_USES:
         raise Invalid(f"More than {MAX_USES} mentions would have to go.", code="too_many_mentions")
     await workspace.names.place(
-        [Placement(key, document_scope(document), "") for key, document in used]
+        [Placement(key, scope, "") for key, _, scope in await _scopes(workspace, entity.key, used)]
     )
     return len(used)
 
@@ -243,7 +270,7 @@ async def undo(workspace: Workspace, name: str, document_id: str | None) -> int:
             break
         after = f"{page[-1].key}\t{page[-1].scope}"
     if document_id is not None:
-        found = [one for one in found if one.scope == document_scope(document_id)]
+        found = [one for one in found if document_of(one.scope) == document_id]
     if not found:
         raise NotFound("Nothing was put by hand for this name.")
     await workspace.names.place(found, remove=True)

@@ -70,8 +70,11 @@ class Places:
         self._placed = {(one.key, one.scope): one for one in placements}
 
     def of(self, key: str, document_id: str, scope: str) -> Placement:
-        """Somebody's word on the document goes before what the mention says of itself."""
-        for narrowed in (document_scope(document_id), scope, ""):
+        """Somebody's word on the document goes before what the mention says of itself, and before
+        both what was said of such mentions in the document."""
+        for narrowed in (
+            document_scope(document_id, scope), document_scope(document_id), scope, "",
+        ):  # fmt: skip
             placed = self._placed.get((key, narrowed))
             if placed is not None:
                 return placed
@@ -81,8 +84,29 @@ class Places:
 NOWHERE_ELSE = Places()
 
 
-def document_scope(document_id: str) -> str:
-    return f"document:{document_id}"
+_DOCUMENT = "document:"
+
+
+def document_scope(document_id: str, sense: str | None = None) -> str:
+    """All mentions in a document; with a sense, those that say that they are this, and with the
+    empty one those that say nothing of the kind."""
+    scope = f"{_DOCUMENT}{document_id}"
+    return scope if sense is None else f"{scope}\t{sense}"  # no id holds a tab
+
+
+def is_of_document(scope: str) -> bool:
+    return scope.startswith(_DOCUMENT)
+
+
+def document_of(scope: str) -> str:
+    """The document of its scope."""
+    return scope.removeprefix(_DOCUMENT).partition("\t")[0]
+
+
+def sense_of(scope: str) -> str | None:
+    """None: of all mentions in the document."""
+    _, within, sense = scope.partition("\t")
+    return sense if within else None
 
 
 def name_keys(extraction: Extraction) -> set[str]:

@@ -17,7 +17,7 @@ from app.api.problems import responses
 from app.api.schemas import after, cursor_of, page_of
 from app.domain import Placement, Plan, Ruling, first_ticket
 from app.errors import Invalid
-from app.folding import document_scope
+from app.folding import document_of, sense_of
 from app.ports import Services, Workspace
 from app.resolution.explain import explanation
 from app.resolution.settlement import Reviewed
@@ -140,13 +140,17 @@ class EditBody(BaseModel):
 
     key: str = Field(description="Normal form of the name.")
     document_id: str = Field(description="In which document.")
+    sense: str | None = Field(
+        description="Only mentions that say the thing is this (empty: nothing of the kind), where "
+        "the name means several things; null: all of the document."
+    )
     entity_id: str | None = Field(description="The entity that they mean; null: none (removed).")
     name: str = Field(description="What is shown for it.")
 
     @classmethod
     def of(cls, one: Placement) -> EditBody:
         return cls(
-            key=one.key, document_id=one.scope.removeprefix(document_scope("")),
+            key=one.key, document_id=document_of(one.scope), sense=sense_of(one.scope),
             entity_id=one.entity or None, name=one.name,
         )  # fmt: skip
 

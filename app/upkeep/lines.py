@@ -22,7 +22,7 @@ from app.domain import (
     Revision,
     Vector,
 )
-from app.folding import document_scope
+from app.folding import document_of, sense_of
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
 from app.ports import Workspace
 from app.upkeep.labels import (
@@ -236,7 +236,7 @@ async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
 
 
 async def _placement(workspace: Workspace, placement: Placement) -> Line:
-    document_id = placement.scope.removeprefix(document_scope(""))
+    document_id, sense = document_of(placement.scope), sense_of(placement.scope)
     owners = await document_labels(workspace, [document_id])
     entity = placement.entity
     for known in await workspace.names.known([entity] if entity else []):
@@ -244,10 +244,14 @@ async def _placement(workspace: Workspace, placement: Placement) -> Line:
     ends = await ends_of(workspace, entities=[entity] if entity else [])
     return {
         "part": "rulings",
-        "id": f"{placement.key} in {owners[document_id]}",
+        "id": f"{placement.key} in {owners[document_id]}" + _as(sense),
         "entity": ends.entity(entity) if entity else "",
         "name": placement.name,
     }
+
+
+def _as(sense: str | None) -> str:
+    return "" if sense is None else f" as {sense or 'itself'}"
 
 
 def _alias(key: str, entity: str) -> Line:

@@ -389,6 +389,34 @@ async def test_a_documents_placements_and_moves_go_with_it(
     assert await library.fingerprint() == await neighbour.fingerprint()
 
 
+async def test_a_placement_of_one_sense_leaves_the_others_and_goes_with_its_document(
+    library: Library,
+) -> None:
+    sense = scope_of("Paris", "location", "a place of art")
+    assert sense
+    for document in ("d1", "d11"):
+        other = make.extraction(make.entity("Paris", kind=""), make.relation("Paris", THIRD))
+        await library.ingest(document, {f"c1-{document}": in_paris("art"), f"c2-{document}": other})
+    before = await library.fingerprint()
+    made = [
+        Placement(PARIS, document_scope(document, said), entity, name)
+        for document in ("d1", "d11")
+        for said, entity, name in (("", "", ""), (sense, TEXAS, TEXAN))
+    ]
+    await library.names.place(made)
+    await library.move()
+    found = await library.graph.entities([PARIS, TEXAS])
+    assert {one.key: one.mentions for one in found if one.mentions} == {TEXAS: 2}
+    assert await library.names.placed() == made
+    await library.names.place(made, remove=True)
+    await library.move()
+    await library.forget_the_gone()
+    assert await library.fingerprint() == before
+    await library.names.place(made)
+    await library.delete("d1")
+    assert await library.names.placed() == made[2:]
+
+
 async def test_nothing_is_placed_for_a_document_that_is_not_there(library: Library) -> None:
     await library.names.place([by_hand(PARIS, "nowhere", TEXAS)])
     assert await library.names.placed() == []

@@ -5,12 +5,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from app import curation
 from app.domain import (
     Asked,
     EntityMention,
@@ -21,6 +23,8 @@ from app.domain import (
     Ruling,
     Usage,
 )
+from app.errors import NotFound
+from app.folding import document_of, document_scope
 from app.upkeep.difference import difference
 from app.upkeep.fingerprint import dump
 from tests import make
@@ -144,6 +148,68 @@ async def test_a_passage_ties_two_names_whatever_they_mean(names: Rig) -> None:
     await names.delete("d")
     await names.drain()
     assert not list(difference(before, await lines(names, "default")))
+
+
+BANKER = "Scrooge <person>: Scrooge (born 1900) is a banker"
+ACTOR = "Scrooge <person>: Scrooge (born 1967) is an actor"
+
+
+async def homonyms(names: Rig) -> None:
+    """Two that one document speaks of; most mentions are of the banker."""
+    await add(names, "a", f"{BANKER}; {ACTOR}; Rome")
+    for document in "bc":
+        await add(names, document, f"{BANKER}; Bern: a city of {document}")
+    found = await names.entities()
+    assert (found["Scrooge"], found["Scrooge (born 1967)"]) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("removed", "left"),
+    [("Scrooge (born 1967)", {"Scrooge": 3}), ("Scrooge", {"Scrooge": 1})],  # the one that is left
+)
+async def test_removing_one_of_two_homonyms_in_a_document_leaves_the_other(
+    names: Rig, removed: str, left: dict[str, int]
+) -> None:
+    await homonyms(names)
+    before = await lines(names, "default")
+    space = names.workspace()
+    await curation.remove(space, removed)
+    await curate(names)
+
+    async def scrooges() -> dict[str, int]:
+        return {name: n for name, n in (await names.entities()).items() if "Scrooge" in name}
+
+    assert await scrooges() == left
+    for more in ("; Milan", ""):  # and so it is in other versions of the document
+        await add(names, "a", f"{BANKER}; {ACTOR}; Rome{more}")
+        assert await scrooges() == left
+    for document in ("a", "b", "c"):
+        with suppress(NotFound):
+            await curation.undo(space, "Scrooge", document)
+    await curate(names)
+    assert not list(difference(before, await lines(names, "default")))
+
+
+async def test_splitting_one_of_two_homonyms_takes_its_mentions_alone(names: Rig) -> None:
+    await homonyms(names)
+    space = names.workspace()
+    await curation.split(space, "Scrooge", [curation.Group("The Banker", ("a", "b"))])
+    await curate(names)
+    found = await names.entities()
+    assert (found["The Banker"], found["Scrooge"], found["Scrooge (born 1967)"]) == (2, 1, 1)
+    scopes = {one.scope for one in await space.names.placed()}
+    assert document_scope("a") not in scopes
+    await names.delete("a")
+    await names.drain()
+    assert {document_of(one.scope) for one in await space.names.placed()} == {"b"}
+
+
+async def test_a_name_that_means_one_thing_is_removed_from_whole_documents(names: Rig) -> None:
+    """Whatever a later version says that the thing is."""
+    await add(names, "a", f"{BANKER}; Rome")
+    space = names.workspace()
+    await curation.remove(space, "Scrooge")
+    assert [one.scope for one in await space.names.placed()] == [document_scope("a")]
 
 
 async def test_a_ruling_beats_the_rules_and_can_be_taken_back(names: Rig) -> None:

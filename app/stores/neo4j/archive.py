@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import LiteralString
 
 from app.domain import Document, Placement, Ruling
-from app.folding import document_scope
+from app.folding import document_of
 from app.holdings import (
     HeldAlias,
     HeldAssertion,
@@ -171,7 +171,6 @@ class Neo4jArchive(Neo4jRepairs):
     async def admit_names(
         self, rulings: Sequence[Ruling], placements: Sequence[HeldPlacement]
     ) -> None:
-        prefix = document_scope("")
         await self._database.write(
             """
             CALL () {
@@ -196,7 +195,7 @@ class Neo4jArchive(Neo4jRepairs):
                     "key": one.placement.key, "scope": one.placement.scope,
                     "entity": one.placement.entity, "shown": one.placement.name,
                     "by_hand": True if one.by_hand else None,
-                    "document": one.placement.scope.removeprefix(prefix) if one.by_hand else None,
+                    "document": document_of(one.placement.scope) if one.by_hand else None,
                 }
                 for one in placements
             ],

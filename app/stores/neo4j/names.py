@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from app.domain import KnownName, Placement, Ruling
-from app.folding import document_scope
+from app.folding import document_of
 from app.resolution.model import Pair
 from app.resolution.settlement import Reviewed, Settlement
 from app.stores.counts import name_tally_of
@@ -233,8 +233,7 @@ class Neo4jNames(Neo4jMoves):
         return await self._database.transaction(work)
 
     async def place(self, placements: Sequence[Placement], *, remove: bool = False) -> None:
-        prefix = document_scope("")
-        of_documents = {one.scope.removeprefix(prefix) for one in placements}
+        of_documents = {document_of(one.scope) for one in placements}
 
         async def work(tx: Transaction) -> None:
             # The fold of a document holds its lock from before it looks names up until the end.
@@ -247,14 +246,13 @@ class Neo4jNames(Neo4jMoves):
                 workspace=self._workspace, ids=sorted(of_documents),
             )  # fmt: skip
             found = {row["id"] for row in rows}
-            mine = [one for one in placements if one.scope.removeprefix(prefix) in found]
+            mine = [one for one in placements if document_of(one.scope) in found]
             await (self._take_back if remove else self._put_down)(tx, sorted(mine))
             await add_moves(tx, self._workspace, [("", "", id) for id in found])
 
         await self._database.transaction(work)
 
     async def _put_down(self, tx: Transaction, placements: Sequence[Placement]) -> None:
-        prefix = document_scope("")
         await tx.run(
             """
             UNWIND $rows AS row
@@ -265,7 +263,7 @@ class Neo4jNames(Neo4jMoves):
             """,
             workspace=self._workspace,
             rows=[
-                {**one._asdict(), "document": one.scope.removeprefix(prefix)}
+                {**one._asdict(), "document": document_of(one.scope)}
                 for one in placements
             ],
         )  # fmt: skip

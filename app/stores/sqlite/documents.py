@@ -392,6 +392,9 @@ _REMOVE = (
     "delete from documents where workspace = :workspace and id = :document",
     "delete from placements indexed by placements_by_scope"
     " where workspace = :workspace and scope = 'document:' || :document and by_hand = 1",
+    "delete from placements indexed by placements_by_scope where workspace = :workspace"
+    " and scope >= 'document:' || :document || char(9)"
+    " and scope < 'document:' || :document || char(10) and by_hand = 1",
     "delete from moves where workspace = :workspace and document_id = :document",
     "update jobs set latest = 0"
     " where workspace = :workspace and document_id = :document and latest = 1",

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from sqlite3 import Connection, Row
 
 from app.domain import KnownName, Placement, Ruling
-from app.folding import document_scope
+from app.folding import document_of
 from app.resolution.model import Pair
 from app.resolution.settlement import Reviewed, Settlement
 from app.stores.counts import name_tally_of
@@ -201,10 +201,10 @@ class SqliteNames(SqliteMoves):
             found = connection.execute(
                 "select id from documents where workspace = :workspace"
                 " and id in (select value from json_each(:keys))",
-                self._among([_document_of(one) for one in placements]),
+                self._among([document_of(one.scope) for one in placements]),
             )
             documents = {row["id"] for row in found}
-            mine = [one for one in placements if _document_of(one) in documents]
+            mine = [one for one in placements if document_of(one.scope) in documents]
             (self._take_back if remove else self._put_down)(connection, mine)
             add_moves(connection, self._workspace, [("", "", one) for one in sorted(documents)])
 
@@ -226,10 +226,6 @@ class SqliteNames(SqliteMoves):
 
     def _among(self, keys: Sequence[str]) -> dict[str, object]:
         return {"workspace": self._workspace, "keys": listed(keys)}
-
-
-def _document_of(placement: Placement) -> str:
-    return placement.scope.removeprefix(document_scope(""))
 
 
 def _name_of(row: Row) -> KnownName:
