@@ -6,10 +6,8 @@ as the paper has it.
 
 `rq` (after RQ-RAG, Chan et al. 2024, arXiv 2404.00610) has the model rewrite, decompose or
 disambiguate the question. The question and each query are retrieved by a base mode, and the
-rankings fused by place. Measured with musique-train's own sub-questions over `mix` (50 questions,
-r@5; the question alone 71.5): with holes where an earlier answer belongs, reciprocal ranks with
-k = 5 76, k = 60 51, turns 68, best score 59, sum of scores 64; with the right answers filled in, as
-`rq_sequential` aims at, 87, 80, 85, 87, 91.
+rankings fused: by steep reciprocal ranks, or, where queries needed earlier answers and got them
+all, by the sum of their scores (`docs/measurements.md`).
 """
 
 from __future__ import annotations
@@ -17,15 +15,16 @@ from __future__ import annotations
 import asyncio
 import math
 import re
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from app.domain import Kind, Mode, Question, Vector, VectorQuery
+from app.domain import Hit, Kind, Mode, Question, Vector, VectorQuery
 from app.errors import Invalid, NoModel
 from app.ports import Models, Rewriter, Workspace
 from app.query import direct, dual, walk
 from app.query.found import Clock, Found
-from app.query.ranking import fuse, take_turns
+from app.query.ranking import best_first, fuse, take_turns
 from app.together import together
 
 BASES: Mapping[Mode, Callable[[Workspace, Models, Question, Clock], Awaitable[Found]]] = {
@@ -96,7 +95,7 @@ async def rq(workspace: Workspace, models: Models, question: Question, clock: Cl
         legs = await _legs(workspace, models, question, made.texts, rewriter=rewriter, clock=clock)
     founds = [leg.found for leg in legs]
     return Found(
-        chunks=tuple(fuse([[hit.key for hit in one.chunks] for one in founds], k=STEEP)),
+        chunks=tuple(fused(legs, made.texts)),
         entities=tuple(take_turns([found.entities for found in founds])),
         relations=tuple(take_turns([found.relations for found in founds])),
         keywords=founds[0].keywords,
@@ -217,6 +216,20 @@ async def _leg(
         return Leg(question.text, found, said.text)
     finally:
         clock.usage += own.usage
+
+
+def fused(legs: Sequence[Leg], texts: Sequence[str]) -> list[Hit]:
+    """Of the question and its queries, which read `texts` before answers were filled in."""
+    rankings = [leg.found.chunks for leg in legs]
+    needed = {int(one) for n, text in enumerate(texts, start=1) for one in _needed(text, n)}
+    if not needed or not all(legs[number].answer for number in needed):
+        return fuse([[hit.key for hit in hits] for hits in rankings], k=STEEP)
+    scores: defaultdict[str, float] = defaultdict(float)
+    for hits in rankings:
+        top = hits[0].score if hits and hits[0].score > 0 else 1.0
+        for hit in hits:
+            scores[hit.key] += hit.score / top
+    return best_first(scores)
 
 
 def _explained(leg: Leg) -> dict[str, object]:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.domain import (
+    Hit,
     Keywords,
     Kind,
     Mode,
@@ -20,7 +21,7 @@ from app.domain import (
 from app.errors import Invalid, NoModel, Unavailable
 from app.query import engine
 from app.query.found import Clock, Found
-from app.query.rewriting import BASES, mean
+from app.query.rewriting import BASES, Leg, fused, mean
 from tests.unit.query.library import REWRITTEN, Library, ScriptedRewriter, open_libraries
 
 ASKED = "Where was the director of The Silent Harbour born?"
@@ -179,6 +180,23 @@ async def test_without_sequence_references_are_left_out(library: Library) -> Non
     assert isinstance(rewriting, dict)
     assert [leg["query"] for leg in rewriting["queries"][1:]] == ["Where was born?", "Kuusamo"]
     assert clock.usage == ONE
+
+
+def test_rankings_are_summed_where_each_needed_answer_was_found() -> None:
+    def leg(answer: str, *hits: tuple[str, float]) -> Leg:
+        return Leg("q", Found(chunks=tuple(Hit(*hit) for hit in hits)), answer)
+
+    own = leg("", ("a", 1.0), ("b", 0.9), ("c", 0.8))
+    first = leg("Ada", ("b", 2.0), ("a", 0.2))
+    second = leg("", ("b", 0.5), ("c", 0.4))
+    texts = ["Who?", "Where was #1 born?"]
+    summed = fused([own, first, second], texts)
+    assert [hit.key for hit in summed] == ["b", "c", "a"]
+    assert summed[0].score == pytest.approx(0.9 + 1.0 + 1.0)
+    ranks = fused([own, replace(first, answer=""), second], texts)
+    assert ranks == fused([own, first, second], ["Who?", "Where?"])
+    assert ranks[0].score == pytest.approx(1 / 7 + 1 / 6 + 1 / 6)
+    assert fused([leg("x"), leg("x"), leg("")], texts) == []
 
 
 @pytest.mark.parametrize("texts", [["#1", "#2 #1", "#1 #2 #3 #4"], ["#4", "#3", "#2", "#1"]])
