@@ -82,10 +82,21 @@ def query_sparse(text: str) -> Sparse:
     return _sparse({term: STOP_WEIGHT if term in stop else 1.0 for term in terms(text)})
 
 
+def content_terms(text: str) -> list[str]:
+    """The different terms of a question that are no stop words, in order."""
+    stop = _stop_terms()
+    return [term for term in dict.fromkeys(terms(text)) if term not in stop]
+
+
 def residual_sparse(text: str, names: Iterable[str]) -> Sparse:
     """Content terms of a question that are in none of its names, weight 1 each."""
-    left_out = _stop_terms() | {term for name in names for term in terms(name)}
-    return _sparse({term: 1.0 for term in terms(text) if term not in left_out})
+    named = {term for name in names for term in terms(name)}
+    return _sparse({term: 1.0 for term in content_terms(text) if term not in named})
+
+
+def folded(text: str) -> str:
+    """The text as terms are written, but with its punctuation and endings."""
+    return text.lower() if text.isascii() else _fold(_without_marks(text))
 
 
 @cache

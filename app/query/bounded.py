@@ -30,14 +30,14 @@ from app.query.links import idf
 from app.query.ranking import standardised
 
 MOST_NODES = 1000
-MOST_ENTITIES = 600
+MOST_ENTITIES = 300
 MOST_SEEDS = 96  # passages read whole
-READ_MENTIONS = 48  # of an entity; one with more is a hub and not expanded
+READ_MENTIONS = 24  # of an entity; one with more is a hub and not expanded
 READ_ABOUT = 8
 DIRECT_SEEDS = 8
 ABOUT_SEEDS = 4
 MENTION_SEEDS = 8
-MENTIONS_AROUND = 16
+MENTIONS_AROUND = 8
 MOST_FACTS = 800
 FACT_SPARSE = 0.5
 MAX_Z = 2.5

@@ -14,8 +14,8 @@ from app.names import key, spans
 from app.words import is_stop_word
 from app.words import score as word_score
 
-WORDS = 300  # of the beginning of a passage
-CHARACTERS = 2400
+WORDS = 150  # of the beginning of a passage
+CHARACTERS = 1200
 LONGEST = 5  # words of a span
 SHORTEST = 4  # letters of a single word
 UNSPACED = 6  # characters of a span in a script without spaces

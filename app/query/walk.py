@@ -30,6 +30,7 @@ from app.query.bounded import (
     read_vicinity,
     subjects,
 )
+from app.query.coverage import coverage
 from app.query.found import Clock, Found
 from app.query.iteration import RESTART, Settled, settle
 from app.query.keywords import keywords_of
@@ -45,6 +46,8 @@ FACT_CANDIDATES = 10
 FACT_SPARSE = 0.5
 PER_RELATION = 16
 SHOWN = 10
+COVERAGE = 1.5  # of a passage that holds all of the question, beside (1 − κ)·d / max d
+COVERED = 16  # passages whose texts are looked at for coverage
 NOTHING_MEANT: tuple[Vector, Sparse] = ((), direct.NO_TERMS)
 
 
@@ -92,6 +95,9 @@ async def _walked(
             settled.passages, start.direct, weight,
             subjects=subjects(near, settled.entities), residual=start.residual,
         )  # fmt: skip
+    if weight < 1:
+        with clock.stage("coverage"):
+            chunks = await _by_coverage(workspace, question.text, chunks, near, weight)
     return Found(
         chunks=tuple(chunks),
         entities=tuple(_shown_entities(start, settled)),
@@ -217,6 +223,20 @@ def _ends(facts: Mapping[str, float]) -> list[str]:
 
 def _fact_entities(facts: Mapping[str, float]) -> list[str]:
     return _ends(facts)[:10]
+
+
+async def _by_coverage(
+    workspace: Workspace, text: str, chunks: Sequence[Hit], near: Vicinity, weight: float
+) -> list[Hit]:
+    """Where no name leads, long passages by what they hold of the question: the first few only,
+    most of which have been read."""
+    first = [hit.key for hit in chunks[:COVERED]]
+    unread = [key for key in first if key not in near.texts]
+    texts = {**near.texts, **{one.id: one for one in await workspace.graph.chunks(unread)}}
+    covered = coverage(text, [texts[key] for key in first if key in texts])
+    return best_first(
+        {hit.key: hit.score + COVERAGE * (1 - weight) * covered.get(hit.key, 0.0) for hit in chunks}
+    )
 
 
 # --- what is shown ------------------------------------------------------------------------------

@@ -59,7 +59,7 @@ async def test_explain_names_dropped_marks_and_unsourced_sentences(library: Libr
     assert explain["unsourced"] == ["It is a very nice town indeed."]
     assert explain["trust"] == 1
     assert explain["cut_by_budget"] == {
-        "entities": 0, "relations": 0, "chunks": 0, "shortened": 0,
+        "entities": 0, "relations": 0, "chunks": 0, "shortened": 0, "themes": 0,
     }  # fmt: skip
 
 
