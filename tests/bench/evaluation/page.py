@@ -155,6 +155,8 @@ def _aim(aim: Aim, records: Records) -> tuple[str, ...]:
     missed = aim.least - reached
     verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
     why = f": {aim.why}" if aim.why and missed > 0.05 else ""
+    if found.n < sum(map(bool, record.golds)):
+        verdict = f"{verdict} on a sample"
     return aim.label, wanted, f"{reached:.1f}", _range(found), str(found.n), verdict + why
 
 
