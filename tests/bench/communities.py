@@ -23,7 +23,7 @@ from app.domain import Clustering, Fact, Plan, Reported, Step
 from app.ports import Models, Workspace
 from app.rules.embedder import LocalEmbedder
 from app.terms import terms
-from tests.bench.retrieval import SETS, WORKSPACE, Data, ingest, load, opened
+from tests.bench.retrieval import SETS, WORKSPACE, ingest, load, opened
 from workers.stages import cluster, index, report
 
 LEFT_OUT = 5  # passages that come later, one by one
@@ -76,14 +76,14 @@ async def main() -> None:
         async with opened(Path(folder), LocalEmbedder()) as (workspace, plain):
             models = replace(plain, reporter=_Counting(plain.plain_reporter))
             begin = time.perf_counter()
-            await ingest(workspace, models, Data(kept, []))
+            await ingest(workspace, models, replace(data, passages=kept))
             stats = await workspace.graph.stats()
             print(f"{options.set}: {stats}, ingested in {time.perf_counter() - begin:.0f} s")
             print("built      ", await refresh(workspace, models, clustering))
             print("levels     ", await workspace.communities.levels())
             print("unchanged  ", await refresh(workspace, models, clustering))
             for passage in later:
-                await ingest(workspace, models, Data([passage], []))
+                await ingest(workspace, models, replace(data, passages=[passage]))
                 words = len(list(terms(passage["text"])))
                 print(f"+1 ({words:3} w) ", await refresh(workspace, models, clustering))
 
