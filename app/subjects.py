@@ -125,12 +125,17 @@ def naming_title(name: str, parsed_title: str) -> str:
 
 
 def subjects(title: str, headings: Sequence[str], text: str) -> Subjects:
-    """A usable title and innermost heading, else the subject of the first sentence; never both."""
+    """A usable title and innermost heading, else the subject of the first sentence; never both. Of
+    a title that the text defines ("An actor or actress is …") the other terms are aliases."""
     heading = next((names for h in reversed(headings) if (names := _usable(h))), [])
     given = [names for names in (_usable(title), heading) if names]
     if not given:
         return _derived(text[:HEAD])
-    aliases = {name: tuple(shorter) for name, *shorter in given if shorter}
+    aliases = {
+        name: others
+        for name, *shorter in given
+        if (others := (*shorter, *_other_terms(name, text[:HEAD])))
+    }
     return Subjects(_distinct(name for name, *_ in given), tuple(aliases.items()))
 
 
@@ -252,6 +257,14 @@ def _terms(sentence: str) -> list[str]:
     if any(not term or len(term.split()) > MAX_TERM_WORDS for term in terms):
         return []
     return [term.lower() if term[1:] == term[1:].lower() else term for term in terms]
+
+
+def _other_terms(name: str, text: str) -> list[str]:
+    found = _terms(_opening(text.strip())[0])
+    wanted = key(name)
+    if not any(key(term) == wanted for term in found):
+        return []
+    return [term for term in found if key(term) != wanted]
 
 
 def _clean(phrase: str) -> str:

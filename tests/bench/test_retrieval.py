@@ -31,13 +31,15 @@ async def ingested(
 
 
 class Floor(NamedTuple):
-    """Percent; `lower` is r@5 of the questions in lower case."""
+    """Percent; `lower` is r@5 of the questions in lower case. `slack`: how far `mix` may fall below
+    words or vectors alone, where these find nearly all by themselves."""
 
     name: str
     limit: int | None
     r5: float
     all8: float
-    lower: float = 0
+    lower: float
+    slack: float = 0
 
 
 @pytest.mark.parametrize(
@@ -47,7 +49,9 @@ class Floor(NamedTuple):
         Floor("hotpotqa-train", None, 94, 94, lower=94),
         Floor("musique-train", None, 73, 58, lower=67),
         Floor("popqa", 200, 84, 72, lower=82),
-        Floor("lihua-world", None, 90, 88, lower=89),
+        Floor("lihua-world", None, 90, 88, lower=89, slack=1),
+        Floor("graphrag-bench-medical", 300, 84, 79, lower=84, slack=1),
+        Floor("graphrag-bench-novel", 200, 80, 76, lower=80, slack=1),
     ],
     ids=lambda floor: floor.name,
 )
@@ -62,8 +66,9 @@ async def test_mix_keeps_its_recall(tmp_path: Path, shared_dir: Path, floor: Flo
     mix = scores["mix"]
     assert mix.r5 >= floor.r5, mix
     assert mix.all8 >= floor.all8, mix
-    assert mix.r5 >= max(scores["bm25"].r5, scores["dense"].r5) - 1
-    assert lower.r5 >= floor.lower, lower
+    best = max(scores["bm25"].r5, scores["dense"].r5) - floor.slack
+    assert mix.r5 >= best, mix
+    assert lower.r5 >= max(floor.lower, best), lower
 
 
 @pytest.mark.parametrize(

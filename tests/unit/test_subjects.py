@@ -132,6 +132,14 @@ def test_a_definition_is_about_both_of_its_terms() -> None:
     assert subjects("", (), remote).about == ("disc jockey",)
 
 
+def test_other_terms_of_a_defined_title_are_its_aliases() -> None:
+    found = subjects("Actor", (), "An actor or actress is a person who portrays a character.")
+    assert found.about == ("Actor",)
+    assert found.aliases == (("Actor", ("actress",)),)
+    assert subjects("Theatre", (), "An actor or actress is a person on a stage.").aliases == ()
+    assert subjects("Actor", (), "An actor is a person on a stage.").aliases == ()
+
+
 @pytest.mark.parametrize(
     ("text", "alias"),
     [
