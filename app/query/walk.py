@@ -299,6 +299,7 @@ def _counts(legs: direct.Legs) -> dict[str, int]:
     return {
         "chunk_dense": len(legs.chunk_dense),
         "chunk_sparse": len(legs.chunk_sparse),
+        "chunk_residual": len(legs.chunk_residual),
         "relation_dense": len(legs.relation_dense),
         "relation_sparse": len(legs.relation_sparse),
     }
