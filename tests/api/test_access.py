@@ -54,6 +54,9 @@ ROUTES: list[tuple[str, str, object, Scope]] = [
     ("DELETE", "/graph/entities/amber", None, Scope.WRITE),
     ("GET", "/graph/edits", None, Scope.READ),
     ("DELETE", "/graph/edits?name=onyx", None, Scope.WRITE),
+    ("POST", "/graph/communities", None, Scope.WRITE),
+    ("GET", "/graph/communities", None, Scope.READ),
+    ("GET", "/graph/communities/any", None, Scope.READ),
     ("POST", "/evaluations", MEASURED, Scope.WRITE),
     ("GET", "/evaluations", None, Scope.READ),
     ("GET", "/evaluations/any", None, Scope.READ),
@@ -90,6 +93,7 @@ async def test_the_table_has_every_route(site: Site) -> None:
         "{job}": "{job_id}",
         "{key}": "{key_id}",
         "evaluations/any": "evaluations/{evaluation_id}",
+        "communities/any": "communities/{community_id}",
         "entities/amber": "entities/{entity_id}",
         "workspaces/mine/": "workspaces/{workspace}/",
     }
