@@ -56,6 +56,7 @@ def slow(rig: Rig, meanwhile: Callable[[], Awaitable[None]]) -> None:
 def expected(stats: Stats) -> dict[Kind, int]:
     return {
         Kind.CHUNK: stats.chunks, Kind.ENTITY: stats.entities, Kind.RELATION: stats.relations,
+        Kind.COMMUNITY: 0,
     }  # fmt: skip
 
 
