@@ -29,7 +29,7 @@ from app.stores.records import extraction_of, unique
 _CHUNKS: LiteralString = """(c:Chunk) WHERE c.workspace = $workspace AND c.id > $after
     WITH c ORDER BY c.workspace, c.id LIMIT $limit"""
 _CHUNKS_OF_DOCUMENT: LiteralString = """(c:Chunk)
-    USING INDEX c:Chunk(workspace, document_id, position)
+    USING INDEX SEEK c:Chunk(workspace, document_id, position)
     WHERE c.workspace = $workspace AND c.document_id = $document AND c.position IS NOT NULL
         AND c.id > $after
     WITH c ORDER BY c.id LIMIT $limit"""
@@ -77,7 +77,7 @@ class Neo4jArchive(Neo4jRepairs):
         one, other, author = after.split("\t") if after else ("", "", "")
         rows = await self._database.read(
             """
-            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, one, other, author)
+            MATCH (r:Ruling) USING INDEX SEEK r:Ruling(workspace, one, other, author)
             WHERE r.workspace = $workspace AND r.one >= $one AND r.other IS NOT NULL
                 AND r.author IS NOT NULL
                 AND (r.one > $one OR r.other > $other OR (r.other = $other AND r.author > $author))
@@ -95,7 +95,7 @@ class Neo4jArchive(Neo4jRepairs):
         key, _, scope = after.partition("\t")
         rows = await self._database.read(
             """
-            MATCH (p:Placement) USING INDEX p:Placement(workspace, key, scope)
+            MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, key, scope)
             WHERE p.workspace = $workspace AND p.key >= $key AND p.scope IS NOT NULL
                 AND (p.key > $key OR p.scope > $scope)
             WITH p ORDER BY p.workspace, p.key, p.scope LIMIT $limit

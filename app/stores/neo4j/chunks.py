@@ -36,7 +36,7 @@ class Neo4jChunks:
             # What this job put before and does not name now is another revision's: nobody's.
             await tx.run(
                 """
-                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
                 WHERE c.workspace = $workspace AND c.document_id = $document
                     AND c.position IS NOT NULL AND c.job_id = $job
                 SET c.job_id = ''
@@ -70,7 +70,7 @@ class Neo4jChunks:
             )  # fmt: skip
             await tx.run(
                 """
-                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
                 WHERE c.workspace = $workspace AND c.document_id = $document
                     AND c.position IS NOT NULL
                     AND c.job_id <> $job AND NOT c.live
@@ -100,7 +100,7 @@ class Neo4jChunks:
     async def unread(self, document_id: str, job_id: str) -> list[str]:
         rows = await self._database.read(
             """
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $document
                 AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
                 AND c.extraction IS NULL
@@ -113,7 +113,7 @@ class Neo4jChunks:
     async def readings(self, document_id: str, job_id: str) -> Readings:
         rows = await self._database.read(
             """
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $document
                 AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
                 AND c.extraction IS NOT NULL
@@ -131,7 +131,7 @@ class Neo4jChunks:
     async def unfolded(self, document_id: str, job_id: str) -> list[str]:
         rows = await self._database.read(
             """
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $document
                 AND c.position IS NOT NULL AND c.job_id = $job AND NOT c.gone
                 AND NOT c.folded AND c.extraction IS NOT NULL
@@ -146,7 +146,7 @@ class Neo4jChunks:
             """
             UNWIND $keys AS key
             CALL (key) {
-                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, reusable)
+                MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, reusable)
                 WHERE c.workspace = $workspace AND c.reusable = key
                 RETURN c.extraction AS extraction LIMIT 1
             }

@@ -250,7 +250,7 @@ class Neo4jCommunities:
             f"""
             UNWIND range(0, $level) AS level
             CALL (level) {{
-                MATCH (c:Community) USING INDEX c:Community(workspace, level, rank, id)
+                MATCH (c:Community) USING INDEX SEEK c:Community(workspace, level, rank, id)
                 WHERE c.workspace = $workspace AND c.level = level AND c.rank IS NOT NULL
                     AND c.id IS NOT NULL AND (level = $level OR c.leaf)
                 RETURN c ORDER BY c.workspace, c.level, c.rank, c.id LIMIT $limit

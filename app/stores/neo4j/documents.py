@@ -157,7 +157,7 @@ class Neo4jDocuments:
     ) -> list[Row]:
         return await self._database.read(
             f"""
-            MATCH (j:Job) USING INDEX j:Job(workspace, status, latest_of)
+            MATCH (j:Job) USING INDEX SEEK j:Job(workspace, status, latest_of)
             WHERE j.workspace = $workspace AND j.status = $status AND j.latest_of > $after
             WITH j ORDER BY j.workspace, j.status, j.latest_of
             MATCH (d:Document {{workspace: $workspace, id: j.latest_of}})
@@ -175,7 +175,7 @@ class Neo4jDocuments:
             """
             UNWIND $statuses AS status
             CALL (status) {
-                MATCH (j:Job) USING INDEX j:Job(workspace, status, latest_of)
+                MATCH (j:Job) USING INDEX SEEK j:Job(workspace, status, latest_of)
                 WHERE j.workspace = $workspace AND j.status = status AND j.latest_of IS NOT NULL
                 RETURN count(j) AS documents
             }
@@ -193,11 +193,11 @@ class Neo4jDocuments:
             UNWIND $first AS t
             CALL (t) {{
                 UNWIND t.values AS value
-                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                MATCH (f:Field) USING INDEX SEEK f:Field(workspace, name, value)
                 WHERE f.workspace = $workspace AND f.name = t.name AND f.value = value AND f.live
                 RETURN f.document_id AS id
               UNION
-                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                MATCH (f:Field) USING INDEX SEEK f:Field(workspace, name, value)
                 WHERE f.workspace = $workspace AND f.name = t.name
                     AND f.value >= coalesce(t.gte, t.gt) AND f.live
                     AND (t.gt IS NULL OR f.value > t.gt)
@@ -206,7 +206,7 @@ class Neo4jDocuments:
                 RETURN f.document_id AS id
               UNION
                 WITH t WHERE coalesce(t.gte, t.gt) IS NULL
-                MATCH (f:Field) USING INDEX f:Field(workspace, name, value)
+                MATCH (f:Field) USING INDEX SEEK f:Field(workspace, name, value)
                 WHERE f.workspace = $workspace AND f.name = t.name
                     AND f.value <= coalesce(t.lte, t.lt) AND f.live
                     AND (t.lt IS NULL OR f.value < t.lt)
@@ -371,7 +371,7 @@ class Neo4jDocuments:
                 WITH d
                 CALL (d) { MATCH (d)-[:HAS_FIELD]->(f) DETACH DELETE f }
                 CALL () {
-                    MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                    MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
                     WHERE c.workspace = $workspace AND c.document_id = $id
                         AND c.position IS NOT NULL
                     SET c.gone = c.gone OR c.unindexed IS NOT NULL
@@ -440,11 +440,11 @@ class Neo4jDocuments:
             await self._put_pending(tx, known.id, known.revision, known.created_at)
         await tx.run(
             """
-            MATCH (j:Job) USING INDEX j:Job(workspace, document_id, order)
+            MATCH (j:Job) USING INDEX SEEK j:Job(workspace, document_id, order)
             WHERE j.workspace = $workspace AND j.document_id = $id AND j.order IS NOT NULL
                 AND j.plan = 'ingest'
             WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT 1
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $id
                 AND c.position IS NOT NULL AND (c.job_id = j.id
                     OR ($all AND c.published IS NOT NULL))

@@ -56,7 +56,7 @@ class Neo4jEvaluations:
             OPTIONAL MATCH (last:Evaluation {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
             CALL (before) {
-                MATCH (e:Evaluation) USING INDEX e:Evaluation(workspace, order)
+                MATCH (e:Evaluation) USING INDEX SEEK e:Evaluation(workspace, order)
                 WHERE e.workspace = $workspace AND e.order < before
                 WITH e ORDER BY e.workspace DESC, e.order DESC LIMIT $limit
                 RETURN e

@@ -22,7 +22,7 @@ async def open_job(tx: Transaction, workspace: str, job: Job) -> None:
     await tx.run(
         """
         MATCH (j:Job {workspace: $workspace, document_id: $document})
-        USING INDEX j:Job(workspace, document_id, order)
+        USING INDEX SEEK j:Job(workspace, document_id, order)
         WHERE j.order IS NOT NULL AND j.state IN ['queued', 'running']
         SET j.locked = true
         WITH j WHERE j.state IN ['queued', 'running']
@@ -100,7 +100,7 @@ async def close_job(
         WITH j, d WHERE d.job_id = j.id AND j.plan = 'ingest' AND (EXISTS {
             MATCH (d)-[:HAS_CHUNK]->(c) WHERE c.published IS NULL OR c.before_key IS NOT NULL
         } OR EXISTS {
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = d.id AND c.position IS NOT NULL
                 AND NOT c.live AND NOT c.gone AND c.unindexed IS NOT NULL
         })

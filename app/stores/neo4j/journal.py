@@ -58,7 +58,7 @@ class Neo4jJournal:
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
             CALL (before) {
-                MATCH (j:Job) USING INDEX j:Job(workspace, document_id, order)
+                MATCH (j:Job) USING INDEX SEEK j:Job(workspace, document_id, order)
                 WHERE j.workspace = $workspace AND j.document_id = $document AND j.order < before
                     AND ($state IS NULL OR j.state = $state)
                 WITH j ORDER BY j.workspace DESC, j.document_id DESC, j.order DESC LIMIT $limit
@@ -77,7 +77,7 @@ class Neo4jJournal:
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
             CALL (before) {
-                MATCH (j:Job) USING INDEX j:Job(workspace, state, order)
+                MATCH (j:Job) USING INDEX SEEK j:Job(workspace, state, order)
                 WHERE j.workspace = $workspace AND j.state = $state AND j.order < before
                 WITH j ORDER BY j.workspace DESC, j.state DESC, j.order DESC LIMIT $limit
                 RETURN j
@@ -93,7 +93,7 @@ class Neo4jJournal:
             OPTIONAL MATCH (last:Job {id: $after})
             WITH coalesce(last.order, 9223372036854775807) AS before
             CALL (before) {
-                MATCH (j:Job) USING INDEX j:Job(workspace, order)
+                MATCH (j:Job) USING INDEX SEEK j:Job(workspace, order)
                 WHERE j.workspace = $workspace AND j.order < before
                 WITH j ORDER BY j.workspace DESC, j.order DESC LIMIT $limit
                 RETURN j
@@ -239,7 +239,7 @@ class Neo4jJournal:
             [clock] = await self._database.read("RETURN timestamp() AS now")
             rows += await self._database.read(
                 """
-                MATCH (s:Step) USING INDEX s:Step(overdue_at)
+                MATCH (s:Step) USING INDEX SEEK s:Step(overdue_at)
                 WHERE s.overdue_at > $far
                 WITH s WHERE s.overdue_at
                     - CASE WHEN s.leased THEN $leased ELSE $waiting END > $now

@@ -58,12 +58,12 @@ class Neo4jMarks:
             [row] = await self._database.read(
                 """
                 CALL () {
-                    MATCH (e:Entity) USING INDEX e:Entity(workspace, unprofiled)
+                    MATCH (e:Entity) USING INDEX SEEK e:Entity(workspace, unprofiled)
                     WHERE e.workspace = $workspace AND e.unprofiled = true
                     RETURN collect(e.key) AS entities
                 }
                 CALL () {
-                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, unprofiled)
+                    MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, unprofiled)
                     WHERE r.workspace = $workspace AND r.unprofiled = true
                     RETURN collect(r.key) AS relations
                 }
@@ -115,7 +115,7 @@ class Neo4jMarks:
         [row] = await self._database.read(
             """
             CALL () {
-                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+                MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
                 WHERE c.workspace = $workspace AND c.document_id = $document
                     AND c.position IS NOT NULL AND c.unindexed
                 RETURN collect([c.id, NOT c.live]) AS chunk
@@ -139,13 +139,13 @@ class Neo4jMarks:
                     RETURN key
                   UNION
                     UNWIND mentioned AS e
-                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, renamed)
+                    MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, source, renamed)
                     WHERE r.workspace = $workspace AND r.source = e.key
                         AND r.renamed IS NOT NULL AND r.unindexed
                     RETURN r.key AS key
                   UNION
                     UNWIND mentioned AS e
-                    MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, renamed)
+                    MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, target, renamed)
                     WHERE r.workspace = $workspace AND r.target = e.key
                         AND r.renamed IS NOT NULL AND r.unindexed
                     RETURN r.key AS key
@@ -162,17 +162,17 @@ class Neo4jMarks:
         [row] = await self._database.read(
             """
             CALL () {
-                MATCH (c:Chunk) USING INDEX c:Chunk(workspace, unindexed)
+                MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, unindexed)
                 WHERE c.workspace = $workspace AND c.unindexed = true
                 RETURN collect([c.id, NOT c.live]) AS chunk
             }
             CALL () {
-                MATCH (e:Entity) USING INDEX e:Entity(workspace, unindexed)
+                MATCH (e:Entity) USING INDEX SEEK e:Entity(workspace, unindexed)
                 WHERE e.workspace = $workspace AND e.unindexed = true
                 RETURN collect([e.key, e.mentions = 0]) AS entity
             }
             CALL () {
-                MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, unindexed)
+                MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, unindexed)
                 WHERE r.workspace = $workspace AND r.unindexed = true
                 RETURN collect([r.key, false]) AS live
             }
@@ -182,7 +182,7 @@ class Neo4jMarks:
                 RETURN collect([f.key, true]) AS former
             }
             CALL () {
-                MATCH (c:Community) USING INDEX c:Community(workspace, unindexed)
+                MATCH (c:Community) USING INDEX SEEK c:Community(workspace, unindexed)
                 WHERE c.workspace = $workspace AND c.unindexed = true
                 RETURN collect([c.id, c.report IS NULL]) AS community
             }

@@ -59,11 +59,11 @@ class Neo4jMoves:
         rows = await self._database.read(
             """
             CALL () {
-                MATCH (m:Move) USING INDEX m:Move(workspace, order)
+                MATCH (m:Move) USING INDEX SEEK m:Move(workspace, order)
                 WHERE m.workspace = $workspace AND m.order IS NOT NULL
                 RETURN 1 AS one LIMIT 1
               UNION
-                MATCH (m:Moved) USING INDEX m:Moved(workspace, job_id)
+                MATCH (m:Moved) USING INDEX SEEK m:Moved(workspace, job_id)
                 WHERE m.workspace = $workspace AND m.job_id IS NOT NULL
                     AND NOT EXISTS { (j:Job {id: m.job_id})
                         WHERE j.state IN ['queued', 'running'] }
@@ -88,7 +88,7 @@ class Neo4jMoves:
     async def adopt(self, job_id: str) -> None:
         await self._database.write(
             """
-            MATCH (m:Moved) USING INDEX m:Moved(workspace, job_id)
+            MATCH (m:Moved) USING INDEX SEEK m:Moved(workspace, job_id)
             WHERE m.workspace = $workspace AND m.job_id IS NOT NULL AND m.job_id <> $job
                 AND NOT EXISTS { (j:Job {id: m.job_id}) WHERE j.state IN ['queued', 'running'] }
             WITH m ORDER BY m.job_id
@@ -115,7 +115,7 @@ class Neo4jMoves:
         """The first open moves, as many as have `limit` chunks together."""
         rows = await tx.run(
             """
-            MATCH (m:Move) USING INDEX m:Move(workspace, order)
+            MATCH (m:Move) USING INDEX SEEK m:Move(workspace, order)
             WHERE m.workspace = $workspace AND m.order IS NOT NULL
             WITH m ORDER BY m.workspace, m.order LIMIT $limit
             RETURN m {.key, .entity, .document_id, .after, .token} AS m
@@ -146,7 +146,7 @@ class Neo4jMoves:
         else:
             rows = await tx.run(
                 """
-                MATCH ()-[m:MENTIONS]->() USING INDEX m:MENTIONS(workspace, entity, chunk)
+                MATCH ()-[m:MENTIONS]->() USING INDEX SEEK m:MENTIONS(workspace, entity, chunk)
                 WHERE m.workspace = $workspace AND m.entity = $entity AND m.chunk > $after
                     AND $name IN m.names
                 WITH m ORDER BY m.workspace, m.entity, m.chunk LIMIT $limit

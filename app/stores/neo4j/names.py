@@ -39,7 +39,7 @@ class Neo4jNames(Neo4jMoves):
     async def opened(self, *, limit: int) -> list[KnownName]:
         rows = await self._database.read(
             """
-            MATCH (n:Name) USING INDEX n:Name(workspace, open, key)
+            MATCH (n:Name) USING INDEX SEEK n:Name(workspace, open, key)
             WHERE n.workspace = $workspace AND n.open = true AND n.key IS NOT NULL
             WITH n ORDER BY n.workspace, n.open, n.key LIMIT $limit
             OPTIONAL MATCH (p:Placement {workspace: $workspace, key: n.key, scope: ''})
@@ -66,7 +66,7 @@ class Neo4jNames(Neo4jMoves):
         rows = await self._database.read(
             """
             UNWIND $entities AS entity
-            MATCH (p:Placement) USING INDEX p:Placement(workspace, whole, key)
+            MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, whole, key)
             WHERE p.workspace = $workspace AND p.whole = entity AND p.key IS NOT NULL
             WITH entity, p.key AS key ORDER BY entity, key
             RETURN entity, collect(key) AS keys
@@ -80,7 +80,7 @@ class Neo4jNames(Neo4jMoves):
             """
             UNWIND $blocks AS block
             CALL (block) {
-                MATCH (p:Posting) USING INDEX p:Posting(workspace, block, name)
+                MATCH (p:Posting) USING INDEX SEEK p:Posting(workspace, block, name)
                 WHERE p.workspace = $workspace AND p.block = block AND p.name IS NOT NULL
                 WITH p ORDER BY p.workspace, p.block, p.name LIMIT $limit
                 RETURN collect(p.name) AS names
@@ -96,11 +96,11 @@ class Neo4jNames(Neo4jMoves):
             """
             UNWIND $keys AS key
             CALL (key) {
-                MATCH (p:Pair) USING INDEX p:Pair(workspace, one, other)
+                MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, one, other)
                 WHERE p.workspace = $workspace AND p.one = key AND p.other IS NOT NULL
                 RETURN p
               UNION
-                MATCH (p:Pair) USING INDEX p:Pair(workspace, other, one)
+                MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, other, one)
                 WHERE p.workspace = $workspace AND p.other = key AND p.one IS NOT NULL
                 RETURN p
             }
@@ -119,12 +119,12 @@ class Neo4jNames(Neo4jMoves):
             """
             UNWIND $keys AS key
             CALL (key) {
-                MATCH (r:Ruling) USING INDEX r:Ruling(workspace, one, other, author)
+                MATCH (r:Ruling) USING INDEX SEEK r:Ruling(workspace, one, other, author)
                 WHERE r.workspace = $workspace AND r.one = key AND r.other IS NOT NULL
                     AND r.author IS NOT NULL
                 RETURN r
               UNION
-                MATCH (r:Ruling) USING INDEX r:Ruling(workspace, other, one)
+                MATCH (r:Ruling) USING INDEX SEEK r:Ruling(workspace, other, one)
                 WHERE r.workspace = $workspace AND r.other = key AND r.one IS NOT NULL
                 RETURN r
             }
@@ -143,7 +143,7 @@ class Neo4jNames(Neo4jMoves):
         key, _, scope = after.partition("\t")
         rows = await self._database.read(
             """
-            MATCH (p:Placement) USING INDEX p:Placement(workspace, by_hand, key, scope)
+            MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, by_hand, key, scope)
             WHERE p.workspace = $workspace AND p.by_hand = true AND p.key >= $key
                 AND p.scope IS NOT NULL AND (p.key > $key OR p.scope > $scope)
             WITH p ORDER BY p.workspace, p.by_hand, p.key, p.scope LIMIT $limit
@@ -157,7 +157,7 @@ class Neo4jNames(Neo4jMoves):
     async def used_by(self, entity: str, *, limit: int) -> list[tuple[str, str]]:
         rows = await self._database.read(
             """
-            MATCH ()-[m:MENTIONS]->() USING INDEX m:MENTIONS(workspace, entity, document)
+            MATCH ()-[m:MENTIONS]->() USING INDEX SEEK m:MENTIONS(workspace, entity, document)
             WHERE m.workspace = $workspace AND m.entity = $entity AND m.document IS NOT NULL
             UNWIND m.names AS name
             WITH DISTINCT name, m.document AS document
@@ -173,7 +173,7 @@ class Neo4jNames(Neo4jMoves):
             """
             UNWIND $decisions AS decision
             CALL (decision) {
-                MATCH (p:Pair) USING INDEX p:Pair(workspace, decision, rank, one, other)
+                MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, decision, rank, one, other)
                 WHERE p.workspace = $workspace AND p.decision = decision AND p.rank >= $rank
                     AND p.one IS NOT NULL AND p.other IS NOT NULL
                     AND (p.rank > $rank OR p.one > $one OR (p.one = $one AND p.other > $other))

@@ -44,7 +44,7 @@ def in_order(kind: Kind, order: Order) -> LiteralString:
     return f"""
         UNWIND $keys AS key
         CALL (key) {{
-            MATCH ()-[m:{type_}]->() USING INDEX m:{type_}(workspace, {owner}, {order})
+            MATCH ()-[m:{type_}]->() USING INDEX SEEK m:{type_}(workspace, {owner}, {order})
             WHERE m.workspace = $workspace AND m.{owner} = key AND m.{order} > $after
                 AND ($documents IS NULL OR m.document IN $documents)
             WITH m ORDER BY m.workspace, m.{owner}, m.{order} LIMIT $limit
@@ -61,7 +61,7 @@ def by_document(kind: Kind, order: Order) -> LiteralString:
         UNWIND $keys AS key
         CALL (key) {{
             UNWIND $documents AS document
-            MATCH ()-[m:{type_}]->() USING INDEX m:{type_}(workspace, {owner}, document)
+            MATCH ()-[m:{type_}]->() USING INDEX SEEK m:{type_}(workspace, {owner}, document)
             WHERE m.workspace = $workspace AND m.{owner} = key AND m.document = document
                 AND m.{order} > $after
             WITH DISTINCT m ORDER BY m.{order} LIMIT $limit

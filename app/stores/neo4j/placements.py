@@ -60,7 +60,7 @@ async def followers(tx: Transaction, workspace: str, keys: Iterable[str]) -> lis
     rows = await tx.run(
         """
         UNWIND $keys AS target
-        MATCH (p:Placement) USING INDEX p:Placement(workspace, entity, key)
+        MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, entity, key)
         WHERE p.workspace = $workspace AND p.entity = target AND p.key IS NOT NULL
             AND p.scope <> ''
         RETURN DISTINCT p.key AS key, target
@@ -74,7 +74,7 @@ async def _placements(tx: Transaction, workspace: str, keys: Iterable[str]) -> s
     rows = await tx.run(
         """
         UNWIND $keys AS key
-        MATCH (p:Placement) USING INDEX p:Placement(workspace, key, scope)
+        MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, key, scope)
         WHERE p.workspace = $workspace AND p.key = key AND p.scope IS NOT NULL
         RETURN p.key AS key, p.scope AS scope, p.entity AS entity, p.shown AS shown
         """,
@@ -178,7 +178,7 @@ async def open_tied(tx: Transaction, workspace: str, keys: Iterable[str], tie: s
     rows = await tx.run(
         """
         UNWIND $keys AS key
-        MATCH (p:Pair) USING INDEX p:Pair(workspace, tie, one, other)
+        MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, tie, one, other)
         WHERE p.workspace = $workspace AND p.tie = $tie AND p.one = key AND p.other IN $keys
         RETURN DISTINCT p.one AS one
         """,

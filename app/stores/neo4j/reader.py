@@ -64,7 +64,7 @@ class Neo4jReader:
     ) -> list[Chunk]:
         rows = await self._database.read(
             """
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $document
                 AND c.position > $after AND c.live
             WITH c ORDER BY c.workspace, c.document_id, c.position, c.id LIMIT $limit
@@ -139,7 +139,7 @@ class Neo4jReader:
             WITH last, coalesce(-last.mentions, -9223372036854775807) AS lowest
             WHERE $after = '' OR last IS NOT NULL
             CALL (last, lowest) {
-                MATCH (e:Entity) USING INDEX e:Entity(workspace, rank, key)
+                MATCH (e:Entity) USING INDEX SEEK e:Entity(workspace, rank, key)
                 WHERE e.workspace = $workspace AND e.rank >= lowest AND e.key IS NOT NULL
                     AND (last IS NULL OR e.rank > lowest OR e.key > last.key)
                     AND all(word IN $words WHERE e.words CONTAINS word)
@@ -156,7 +156,7 @@ class Neo4jReader:
     async def failed(self, document_id: str) -> dict[str, str]:
         rows = await self._database.read(
             """
-            MATCH (c:Chunk) USING INDEX c:Chunk(workspace, document_id, position)
+            MATCH (c:Chunk) USING INDEX SEEK c:Chunk(workspace, document_id, position)
             WHERE c.workspace = $workspace AND c.document_id = $document
                 AND c.position IS NOT NULL AND c.live AND c.failed
             RETURN c.id AS id, c.extraction AS extraction ORDER BY c.position, id

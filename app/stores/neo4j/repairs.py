@@ -285,7 +285,7 @@ class Neo4jRepairs:
             }
             CALL () {
                 UNWIND $relations AS key
-                MATCH (c)-[s:STATES]->() USING INDEX s:STATES(workspace, relation, chunk)
+                MATCH (c)-[s:STATES]->() USING INDEX SEEK s:STATES(workspace, relation, chunk)
                 WHERE s.workspace = $workspace AND s.relation = key AND s.chunk IS NOT NULL
                     AND NOT c.live
                 RETURN collect(DISTINCT key) AS theirs
@@ -390,7 +390,7 @@ class Neo4jRepairs:
         rows = await tx.run(
             """
             UNWIND $keys AS key
-            MATCH (c)-[s:STATES]->() USING INDEX s:STATES(workspace, relation, chunk)
+            MATCH (c)-[s:STATES]->() USING INDEX SEEK s:STATES(workspace, relation, chunk)
             WHERE s.workspace = $workspace AND s.relation = key AND s.chunk IS NOT NULL
             WITH c, s, c.live AS live, properties(s) AS row
             FOREACH (_ IN CASE WHEN $mend AND NOT live THEN [1] ELSE [] END | DELETE s)
@@ -436,12 +436,12 @@ class Neo4jRepairs:
         rows = await self._database.read(
             """
             CALL () {
-                MATCH (j:Job) USING INDEX j:Job(workspace, state, order)
+                MATCH (j:Job) USING INDEX SEEK j:Job(workspace, state, order)
                 WHERE j.workspace = $workspace AND j.state IN ['queued', 'running']
                     AND j.order IS NOT NULL AND NOT EXISTS { (j)-[:HAS_STEP]->() }
                 RETURN 'stepless' AS kind, j.id AS id, j.document_id AS document, j.plan AS plan
               UNION
-                MATCH (s:Step) USING INDEX s:Step(overdue_at) WHERE s.overdue_at > 0
+                MATCH (s:Step) USING INDEX SEEK s:Step(overdue_at) WHERE s.overdue_at > 0
                 MATCH (j:Job)-[:HAS_STEP]->(s) WHERE j.workspace = $workspace
                     AND NOT j.state IN ['queued', 'running']
                 RETURN DISTINCT 'ended' AS kind, j.id AS id, j.document_id AS document,

@@ -80,7 +80,7 @@ async def _placements_before(tx: Transaction, workspace: str, keys: set[str]) ->
     rows = await tx.run(
         """
         UNWIND $keys AS key
-        MATCH (p:Placement) USING INDEX p:Placement(workspace, key, scope)
+        MATCH (p:Placement) USING INDEX SEEK p:Placement(workspace, key, scope)
         WHERE p.workspace = $workspace AND p.key = key AND p.scope IS NOT NULL
             AND p.by_hand IS NULL
         RETURN p.key AS key, p.scope AS scope, p.entity AS entity, p.shown AS shown
@@ -95,11 +95,11 @@ async def _drop_pairs(tx: Transaction, workspace: str, keys: Sequence[str]) -> N
         """
         UNWIND $keys AS key
         CALL (key) {
-            MATCH (p:Pair) USING INDEX p:Pair(workspace, one, other)
+            MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, one, other)
             WHERE p.workspace = $workspace AND p.one = key AND p.other IS NOT NULL
             RETURN p
           UNION
-            MATCH (p:Pair) USING INDEX p:Pair(workspace, other, one)
+            MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, other, one)
             WHERE p.workspace = $workspace AND p.other = key AND p.one IS NOT NULL
             RETURN p
         }
@@ -215,12 +215,12 @@ async def _forget_gone(tx: Transaction, workspace: str, keys: Sequence[str]) -> 
         """
         UNWIND $keys AS key
         CALL (key) {
-            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, one, other, author)
+            MATCH (r:Ruling) USING INDEX SEEK r:Ruling(workspace, one, other, author)
             WHERE r.workspace = $workspace AND r.one = key AND r.other IS NOT NULL
                 AND r.author = 'model'
             RETURN r
           UNION
-            MATCH (r:Ruling) USING INDEX r:Ruling(workspace, other, one)
+            MATCH (r:Ruling) USING INDEX SEEK r:Ruling(workspace, other, one)
             WHERE r.workspace = $workspace AND r.other = key AND r.one IS NOT NULL
                 AND r.author = 'model'
             RETURN r

@@ -94,12 +94,12 @@ async def relations_of(tx: Transaction, workspace: str, entities: Sequence[str])
         """
         UNWIND $entities AS key
         CALL (key) {
-            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, source, lightness, key)
+            MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, source, lightness, key)
             WHERE r.workspace = $workspace AND r.source = key AND r.lightness IS NOT NULL
                 AND r.key IS NOT NULL
             RETURN r.key AS relation
           UNION ALL
-            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, target, lightness, key)
+            MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, target, lightness, key)
             WHERE r.workspace = $workspace AND r.target = key AND r.lightness IS NOT NULL
                 AND r.key IS NOT NULL
             RETURN r.key AS relation

@@ -16,11 +16,11 @@ _SHOWN: LiteralString = "collect(r {.key, .source, .target, .lightness}) AS rela
 def _at(end: LiteralString) -> LiteralString:
     """Relations with the entity at this end, from the heaviest on, until enough have evidence."""
     return f"""
-            MATCH ()-[r:RELATES]->() USING INDEX r:RELATES(workspace, {end}, lightness, key)
+            MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, {end}, lightness, key)
             WHERE r.workspace = $workspace AND r.{end} = key
                 AND r.lightness IS NOT NULL AND r.key IS NOT NULL
                 AND ($documents IS NULL OR EXISTS {{
-                    MATCH ()-[e:STATES]->() USING INDEX e:STATES(workspace, relation, chunk)
+                    MATCH ()-[e:STATES]->() USING INDEX SEEK e:STATES(workspace, relation, chunk)
                     WHERE e.workspace = $workspace AND e.relation = r.key
                         AND e.chunk IS NOT NULL AND e.document IN $documents }})
             RETURN r ORDER BY r.workspace, r.{end}, r.lightness, r.key LIMIT $limit
@@ -42,7 +42,7 @@ TOLD: LiteralString = f"""
     UNWIND $keys AS key
     CALL (key) {{
         UNWIND $documents AS document
-        MATCH (c)-[m:MENTIONS]->() USING INDEX m:MENTIONS(workspace, entity, document)
+        MATCH (c)-[m:MENTIONS]->() USING INDEX SEEK m:MENTIONS(workspace, entity, document)
         WHERE m.workspace = $workspace AND m.entity = key AND m.document = document
         MATCH (c)-[e:STATES]->() WHERE e.source = key OR e.target = key
         WITH DISTINCT e.relation AS relation
