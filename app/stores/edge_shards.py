@@ -24,7 +24,11 @@ Shards = Mapping[Kind, qe.EdgeShard]
 
 MANIFEST = "manifest.json"
 PREFIX = "heliograph"
-THREADS = 4
+THREADS = 4  # callers, and of each shard's search pool, which has 8 by default on two cores
+# 4 bits a dimension beside the floats (256 bytes a point): a search reads these first and scores
+# the best again from the floats, so that it finds the same in a fifth of the time. Folders made
+# without them stay as they are until `reindex`.
+ROUGH = qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits4)
 
 log = logging.getLogger("heliograph.vectors")
 
@@ -142,8 +146,13 @@ class OpenShards:
 
 def _load(path: Path, dimension: int) -> qe.EdgeShard:
     config = qe.EdgeConfig(
-        vectors={vectors.DENSE: qe.EdgeVectorParams(size=dimension, distance=qe.Distance.Cosine)},
+        vectors={
+            vectors.DENSE: qe.EdgeVectorParams(
+                size=dimension, distance=qe.Distance.Cosine, quantization_config=ROUGH
+            )
+        },
         sparse_vectors={vectors.TERMS: qe.EdgeSparseVectorParams(modifier=qe.Modifier.Idf)},
+        max_search_threads=THREADS,
     )
     if not path.exists():
         _create(path, config)
