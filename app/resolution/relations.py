@@ -256,7 +256,7 @@ def _middle(a: Parsed, b: Parsed) -> Relation | None:
     """Equal first and last names, and the longer has more between, or an initial before."""
     one, other = (a, b) if len(a.core) < len(b.core) else (b, a)
     short, long = named(one.core), named(other.core)
-    if len(short) < 2 or len(short) == len(long):
+    if len(short) < 2 or len(short) >= len(long):
         return None
     if len(long[0]) == 1 and long[1:] == short:
         return Relation("middle", one.key, 1.0)  # G. Stanley Hall

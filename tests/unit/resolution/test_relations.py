@@ -123,6 +123,10 @@ def test_two_full_names_in_one_passage_are_rather_two_persons(one: str, other: s
     assert (found.relation, decision(found)) == ("middle", "ask")
 
 
+def test_a_persons_name_of_numbers_alone_is_no_longer_form_of_another() -> None:
+    assert decision(pair("Nineteen Kids", "Nineteen Eighty Four", "person")) == "apart"
+
+
 def test_an_acronym_of_three_letters_merges_with_a_passage_that_names_both() -> None:
     assert decision(pair("IMF", "International Monetary Fund", ties=TOGETHER)) == "merge"
 
