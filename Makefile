@@ -22,7 +22,8 @@ $(VENV)/.dev: requirements-dev.lock | $(VENV)/bin/python
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r requirements-dev.lock
 	@touch $(VENV)/.run $@
 
-.PHONY: help run serve test check lint format types imports evaluate floors cases resolution histories faults lock docker
+BENCHES := bench bench-ingest bench-query bench-update bench-scale bench-start
+.PHONY: help run serve test check lint format types imports evaluate $(BENCHES) floors cases resolution histories faults lock docker
 
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -54,6 +55,17 @@ imports: $(VENV)/.dev
 evaluate: $(VENV)/.dev ## measure every mode on every set, write docs/evaluation.md (SETS= MODES= REFERENCE=1 ANEW=1 KEEP=1 PAGE=1)
 	@$(BIN)/python -m tests.bench.evaluation --sets "$(SETS)" --modes "$(MODES)" $(if $(REFERENCE),--reference) \
 	  $(if $(ANEW),--anew) $(if $(KEEP),--keep) $(if $(PAGE),--page) $(ARGS)
+
+bench: ## ingestion, queries, updates, growth, start: write docs/performance.md (N= RUNS= STACK= REFERENCE=1 MINUTES= PAGE=1)
+bench-ingest: ## CPU and wall time of ingestion beside the model calls alone
+bench-query: ## CPU and latency of every mode, alone, with 16 clients, while documents come in
+bench-update: ## one document more, less, other; a hundred less
+bench-scale: ## growth from 1,000 to 100,000 documents, as far as MINUTES= allow
+bench-start: ## until API and worker are ready; memory, imports, size
+$(BENCHES): $(VENV)/.dev
+	@$(BIN)/python -m tests.bench.performance $(patsubst bench-%,%,$(filter-out bench,$@)) --sizes "$(N)" --stacks "$(STACK)" \
+	  $(if $(RUNS),--runs $(RUNS)) $(if $(MINUTES),--minutes $(MINUTES)) $(if $(REFERENCE),--reference) \
+	  $(if $(PAGE),--page) $(ARGS)
 
 floors: $(VENV)/.dev ## floors of retrieval, extraction and scale on the evaluation data (HELIOGRAPH_SHARED)
 	@$(BIN)/python -m pytest -m slow --durations=0 $(ARGS)

@@ -27,6 +27,7 @@ class Service:
 
     def __init__(self, url: str, log: Path, headers: Mapping[str, str] | None = None) -> None:
         self.url, self.log = url, log
+        self.pids: dict[str, int] = {}  # of its own processes
         self.http = httpx.Client(base_url=url, timeout=PATIENCE, headers=dict(headers or {}))
 
     def close(self) -> None:
@@ -112,6 +113,7 @@ def embedded(folder: Path, settings: Mapping[str, str] | None = None) -> Iterato
     with _process([sys.executable, "-m", "workers.standalone"], env, log) as process:
         with closing(Service(f"http://127.0.0.1:{port}", log)) as service:
             service.pid = process.pid
+            service.pids = {"alone": process.pid}
             _wait_up(service, process)
             yield service
         process.send_signal(signal.SIGINT)
@@ -145,11 +147,14 @@ def distributed(
     worker = [sys.executable, "-m", "arq", "workers.main.WorkerSettings"]
     with ExitStack() as stack:
         process = stack.enter_context(_process(api, env, folder / "api.log"))
+        pids = {"api": process.pid}
         for n in range(workers):
-            stack.enter_context(_process(worker, env, folder / f"worker-{n}.log"))
+            name = f"worker-{n}"
+            pids[name] = stack.enter_context(_process(worker, env, folder / f"{name}.log")).pid
         service = stack.enter_context(
             closing(Service(f"http://127.0.0.1:{port}", folder / "api.log"))
         )
+        service.pids = pids
         _wait_up(service, process)
         yield service
 

@@ -12,6 +12,7 @@ from tests.bench.evaluation.aims import AIMS, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
 from tests.bench.evaluation.records import SUMMARIES, Outcome, Record
 from tests.bench.evaluation.reference import PREFIX, PUBLISHED
+from tests.bench.tables import filled, head, row
 
 ORDER = (
     "bm25", "dense", "naive", "local", "global", "hybrid", "mix", "ppr", "asr", "subgraph",
@@ -35,10 +36,7 @@ def write(results: Path, page: Path) -> None:
         "codes": codes(records),
     }  # fmt: skip
     plots.bars(_bars(records), results / "recall.svg")
-    text = TEMPLATE.read_text(encoding="utf-8")
-    for name, lines in parts.items():
-        text = text.replace(f"{{{{{name}}}}}", "\n".join(lines).strip("\n"))
-    page.write_text(text, encoding="utf-8")
+    page.write_text(filled(TEMPLATE, parts), encoding="utf-8")
 
 
 Records = dict[Ground, Record]
@@ -70,7 +68,7 @@ def recorded(results: Path) -> Records:
 
 def _overview(records: Records) -> Iterator[str]:
     columns = ("naive", "bm25", "dense")
-    yield from _head("set", OURS, *columns, "best of lightrag-hku", "questions")
+    yield from head("set", OURS, *columns, "best of lightrag-hku", "questions")
     for ground, record in records.items():
         if OURS not in record.systems:
             continue
@@ -82,16 +80,16 @@ def _overview(records: Records) -> Iterator[str]:
         if theirs:
             value = _cell(record, theirs, "recall@5", places)
             reference = f"{value} ({theirs.removeprefix(PREFIX)})"
-        yield _row(title(ground), f"**{cells[0]}**", *cells[1:], reference, str(len(places)))
+        yield row(title(ground), f"**{cells[0]}**", *cells[1:], reference, str(len(places)))
     yield ""
 
 
 def _aims(records: Records) -> Iterator[str]:
-    yield from _head("aim", "wanted", "reached", "95 % interval", "questions", "")
+    yield from head("aim", "wanted", "reached", "95 % interval", "questions", "")
     for aim in AIMS:
-        yield _row(*_aim(aim, records))
+        yield row(*_aim(aim, records))
     for ground, lower in _pairs(records):
-        yield _row(*_loss(ground, records[ground], records[lower]))
+        yield row(*_loss(ground, records[ground], records[lower]))
     yield ""
     yield from _below(records)
 
@@ -164,11 +162,11 @@ def _modes(records: Records) -> Iterator[str]:
     for form, chosen in forms(records):
         yield f"### {form}\n"
         names = _named(chosen.values())
-        yield from _head("system", *(ground.label for ground in chosen))
+        yield from head("system", *(ground.label for ground in chosen))
         for name in names:
             cells = [_cell(record, name, "recall@5", shared(record)) for record in chosen.values()]
             shown = f"**{name}**" if name == OURS else name
-            yield _row(shown, *cells)
+            yield row(shown, *cells)
         yield ""
 
 
@@ -179,9 +177,9 @@ def _gains(records: Records, results: Path) -> Iterator[str]:
             continue
         names = [one for one in _named(r for _, r in rows_) if one != OURS]
         yield f"### {form}\n"
-        yield from _head(f"{OURS} minus", *(ground.label for ground, _ in rows_))
+        yield from head(f"{OURS} minus", *(ground.label for ground, _ in rows_))
         for name in names:
-            yield _row(name, *(_gain(record, name) for _, record in rows_))
+            yield row(name, *(_gain(record, name) for _, record in rows_))
         yield ""
     forest = [
         (ground.label, name, record.gain(OURS, name, "recall@5", record.common([OURS, name])))
@@ -207,33 +205,33 @@ def _published(records: Records) -> Iterator[str]:
     if record is None:
         return
     names = [n for n in record.systems if n.startswith((PUBLISHED, PREFIX))]
-    yield from _head("system", "all gold among 8", "recall@5")
+    yield from head("system", "all gold among 8", "recall@5")
     names += [name for name in ORDER if name in record.systems]
     share = {name: record.mean(name, "all@8", record.common([name])).value for name in names}
     for name in sorted(names, key=lambda name: -share[name]):
         places = record.common([name])
         cells = (_cell(record, name, one, places) for one in ("all@8", "recall@5"))
-        yield _row(f"**{name}**" if name == OURS else name, *cells)
+        yield row(f"**{name}**" if name == OURS else name, *cells)
     yield ""
 
 
 def _themes(records: Records) -> Iterator[str]:
     chosen = {g: r for g, r in records.items() if r.statements and not g.lower}
-    yield from _head("set", "system", "coverage@2", "coverage@5", "coverage@10", "questions")
+    yield from head("set", "system", "coverage@2", "coverage@5", "coverage@10", "questions")
     for ground, record in chosen.items():
         names = [n for n in ("naive", "global", "community", OURS) if n in record.systems]
         names += [n for n in [best(record, _reference(record))] if n]
         places = record.common(names, SUMMARIES)
         for name in names:
             cells = [_cell(record, name, f"recall@{k}", places) for k in (2, 5, 10)]
-            yield _row(ground.label, name, *cells, str(len(places)))
+            yield row(ground.label, name, *cells, str(len(places)))
     yield ""
 
 
 def _details(records: Records) -> Iterator[str]:
     for ground, record in records.items():
         yield f"### {title(ground)}\n"
-        yield from _head("system", *HEADS, "tokens", "calls", "ms", "questions")
+        yield from head("system", *HEADS, "tokens", "calls", "ms", "questions")
         places = shared(record)
         for name in _named([record]):
             outcome = record.systems[name]
@@ -242,7 +240,7 @@ def _details(records: Records) -> Iterator[str]:
                 else _cell(record, name, one, places)
                 for one in FIGURES
             ]  # fmt: skip
-            yield _row(name, *figures, *_costs(name, outcome), str(len(places)))
+            yield row(name, *figures, *_costs(name, outcome), str(len(places)))
         yield ""
 
 
@@ -338,12 +336,3 @@ def _cell(record: Record, name: str, figure: str, places: Sequence[int]) -> str:
 
 def _range(found: Interval) -> str:
     return f"[{100 * found.low:.1f}, {100 * found.high:.1f}]"
-
-
-def _head(*cells: str) -> Iterator[str]:
-    yield _row(*cells)
-    yield _row(*("---" for _ in cells))
-
-
-def _row(*cells: str) -> str:
-    return f"| {' | '.join(cells)} |"

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 
 from app.evaluation.intervals import Interval
+from tests.bench.svg import text, write
 
 COLOURS = {
     "bm25": "#9aa5b1", "dense": "#c5ccd3", "naive": "#7f9fc6", "mix": "#1d6fb8",
@@ -31,20 +32,20 @@ def bars(groups: Sequence[tuple[str, Mapping[str, float]]], path: Path) -> None:
             )
             x += BAR
         middle = (begin + x) / 2
-        parts.append(_text(middle, HEIGHT + 28, label, anchor="middle"))
+        parts.append(text(middle, HEIGHT + 28, label, anchor="middle"))
         x += GAP
     grid = [
         f'<line x1="{LEFT}" x2="{x:.0f}" y1="{HEIGHT + 10 - HEIGHT * at / 100:.0f}" '
         f'y2="{HEIGHT + 10 - HEIGHT * at / 100:.0f}" stroke="#e3e6ea"/>'
-        + _text(LEFT - 6, HEIGHT + 14 - HEIGHT * at / 100, str(at), anchor="end")
+        + text(LEFT - 6, HEIGHT + 14 - HEIGHT * at / 100, str(at), anchor="end")
         for at in (0, 25, 50, 75, 100)
     ]
     legend = [
         f'<rect x="{LEFT + 120 * n}" y="{HEIGHT + 44}" width="12" height="12" fill="{colour}"/>'
-        + _text(LEFT + 120 * n + 18, HEIGHT + 54, name)
+        + text(LEFT + 120 * n + 18, HEIGHT + 54, name)
         for n, (name, colour) in enumerate(COLOURS.items())
     ]
-    _write(path, max(x, LEFT + 620), HEIGHT + 66, [*grid, *parts, *legend])
+    write(path, max(x, LEFT + 620), HEIGHT + 66, [*grid, *parts, *legend])
 
 
 def forest(rows: Sequence[tuple[str, str, Interval]], path: Path) -> None:
@@ -55,7 +56,7 @@ def forest(rows: Sequence[tuple[str, str, Interval]], path: Path) -> None:
     parts = [
         f'<line x1="{zero + SCALE * at:.0f}" x2="{zero + SCALE * at:.0f}" y1="6" '
         f'y2="{height - 24}" stroke="{"#555" if at == 0 else "#e3e6ea"}"/>'
-        + _text(zero + SCALE * at, height - 8, f"{at:+d}" if at else "0", anchor="middle")
+        + text(zero + SCALE * at, height - 8, f"{at:+d}" if at else "0", anchor="middle")
         for at in range(-10, 81, 10)
     ]
     for n, (label, name, one) in enumerate(rows):
@@ -63,23 +64,10 @@ def forest(rows: Sequence[tuple[str, str, Interval]], path: Path) -> None:
         left, right = (zero + SCALE * 100 * value for value in (one.low, one.high))
         colour = "#1d6fb8" if one.low > 0 else "#b3261e" if one.high < 0 else "#666"
         parts += [
-            _text(LABEL - 8, y + 4, f"{label}: mix − {name}", anchor="end"),
+            text(LABEL - 8, y + 4, f"{label}: mix − {name}", anchor="end"),
             f'<line x1="{left:.1f}" x2="{right:.1f}" y1="{y}" y2="{y}" stroke="{colour}" '
             'stroke-width="2"/>',
             f'<circle cx="{zero + SCALE * 100 * one.value:.1f}" cy="{y}" r="4" fill="{colour}">'
             f"<title>{100 * one.value:+.1f}</title></circle>",
         ]
-    _write(path, zero + SCALE * 85, height, parts)
-
-
-def _text(x: float, y: float, text: str, *, anchor: str = "start") -> str:
-    return f'<text x="{x:.0f}" y="{y:.0f}" text-anchor="{anchor}">{escape(text)}</text>'
-
-
-def _write(path: Path, width: float, height: float, parts: Sequence[str]) -> None:
-    head = (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width:.0f}" height="{height:.0f}" '
-        f'viewBox="0 0 {width:.0f} {height:.0f}" font-family="sans-serif" font-size="11">'
-        f'<rect width="100%" height="100%" fill="#fff"/>'
-    )
-    path.write_text("\n".join([head, *parts, "</svg>", ""]), encoding="utf-8")
+    write(path, zero + SCALE * 85, height, parts)
