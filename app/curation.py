@@ -268,7 +268,7 @@ async def undo(workspace: Workspace, name: str, document_id: str | None) -> int:
         found += [one for one in page if one.key == key]
         if page[-1].key != key:
             break
-        after = f"{page[-1].key}\t{page[-1].scope}"
+        after = page[-1].place
     if document_id is not None:
         found = [one for one in found if document_of(one.scope) == document_id]
     if not found:

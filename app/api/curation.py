@@ -306,7 +306,7 @@ async def list_edits(
     """Where mentions were put by splits and removals, each of which can be taken back."""
     found = await workspace.names.placed(after=after(cursor), limit=limit + 1)
     page, more = page_of(found, limit)
-    last = f"{page[-1].key}\t{page[-1].scope}" if page else ""
+    last = page[-1].place if page else ""
     return EditListBody(
         edits=[EditBody.of(one) for one in page], next=cursor_of(last) if more else None
     )

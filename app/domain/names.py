@@ -35,6 +35,11 @@ class Ruling(NamedTuple):
     note: str = ""
     at: float = 0.0
 
+    @property
+    def place(self) -> str:
+        """Where it stands in a list: what pages call `after`."""
+        return f"{self.one}\t{self.other}\t{self.by}"
+
 
 class Placement(NamedTuple):
     """Where mentions of a name belong, if not where the name itself says. `scope`: which mentions
@@ -45,6 +50,11 @@ class Placement(NamedTuple):
     scope: str
     entity: str
     name: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where it stands in a list: what pages call `after`."""
+        return f"{self.key}\t{self.scope}"
 
 
 class NameSaid(NamedTuple):

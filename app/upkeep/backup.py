@@ -13,11 +13,13 @@ import tempfile
 from collections.abc import AsyncIterator, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import asdict
+from functools import partial
 
 from app.domain import Document, Kind, Plan, Point, Ref, Status
 from app.errors import NotFound
 from app.holdings import HeldChunk, HeldEntity, HeldRelation
 from app.originals import blobs_of
+from app.paging import pages
 from app.ports import Embedder, Workspace
 from app.upkeep import communities, container
 from app.upkeep.forms import Json, point_json, revision_json
@@ -51,21 +53,16 @@ async def backup(workspace: Workspace, embedder: Embedder, *, now: float) -> Asy
     missing = sorted(documents.missing)
     if division := await communities.division_json(workspace):
         yield writer.json(communities.DIVISION, division)
-        async for page in communities.pages(workspace, before):
+        async for page in communities.in_pages(workspace, before):
             yield writer.page("communities", page)
     yield writer.end(void=documents.void, documents=documents.count, missing=missing)
     log.info("workspace.backed_up workspace=%s documents=%d", workspace.name, documents.count)
 
 
 async def _names(workspace: Workspace, writer: container.Writer) -> AsyncIterator[bytes]:
-    archive, after = workspace.archive, ""
-    while rulings := await archive.rulings(after=after, limit=PAGE):
-        last = rulings[-1]
-        after = f"{last.one}\t{last.other}\t{last.by}"
+    async for rulings in pages(workspace.archive.rulings, lambda one: one.place, PAGE):
         yield writer.page("rulings", [one._asdict() for one in rulings])
-    after = ""
-    while placed := await archive.placements(after=after, limit=PAGE):
-        after = f"{placed[-1].placement.key}\t{placed[-1].placement.scope}"
+    async for placed in pages(workspace.archive.placements, lambda one: one.placement.place, PAGE):
         yield writer.page(
             "placements", [{**one.placement._asdict(), "by_hand": one.by_hand} for one in placed]
         )
@@ -84,9 +81,7 @@ class _Documents:
         self.count = 0
 
     async def pieces(self) -> AsyncIterator[bytes]:
-        after = ""
-        while page := await self._workspace.documents.page(after=after, limit=DOCUMENTS):
-            after = page[-1].id
+        async for page in pages(self._workspace.documents.page, lambda one: one.id, DOCUMENTS):
             for document in page:
                 async for piece in self._settled(document):
                     yield piece
@@ -121,13 +116,8 @@ class _Documents:
             _document_json(document, dates.get(document.id, "")),
         )
         text = await self._text(document)
-        after, full = "", True
-        while full:
-            page = await self._workspace.archive.chunks(
-                document_id=document.id, after=after, limit=PAGE
-            )
-            full = len(page) == PAGE
-            after = page[-1].chunk.id if page else ""
+        read = partial(self._workspace.archive.chunks, document_id=document.id)
+        async for page in pages(read, lambda one: one.chunk.id, PAGE):
             if kept := [held for held in page if held.extraction and not held.gone]:
                 records = await self._chunks(kept, text)
                 yield self._writer.page(f"chunks/{self._number:08}", records)
@@ -205,14 +195,10 @@ def _chunk_json(held: HeldChunk, point: Point | None, *, live: bool) -> Json:
 
 async def _graph(workspace: Workspace, writer: container.Writer) -> AsyncIterator[bytes]:
     """Of what is up to date; the rest is made anew after a restore."""
-    after = ""
-    while entities := await workspace.archive.entities(after=after, limit=PAGE):
-        after = entities[-1].key
+    async for entities in pages(workspace.archive.entities, lambda one: one.key, PAGE):
         if lines := await _profiles(workspace, Kind.ENTITY, entities):
             yield writer.page("entities", lines)
-    after = ""
-    while relations := await workspace.archive.relations(after=after, limit=PAGE):
-        after = relations[-1].key
+    async for relations in pages(workspace.archive.relations, lambda one: one.key, PAGE):
         if lines := await _profiles(workspace, Kind.RELATION, relations):
             yield writer.page("relations", lines)
 

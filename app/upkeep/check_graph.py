@@ -19,6 +19,7 @@ from app.folding import (
     ranked,
 )
 from app.holdings import HeldAssertion, HeldChunk, HeldEntity, HeldMention, HeldRelation
+from app.paging import pages
 from app.ports import Workspace
 from app.upkeep.differences import Difference
 
@@ -66,11 +67,7 @@ class _Said:
 
 
 async def _names(workspace: Workspace, said: _Said) -> AsyncIterator[Difference]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.names(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.names, lambda one: one.key, PAGE):
         for held in page:
             tally = said.tallies.pop(held.key, NameTally())
             if (held.mentions, held.tally) != (said.mentions[held.key], tally):
@@ -94,11 +91,7 @@ async def name_differences(workspace: Workspace) -> AsyncIterator[Difference]:
 
 async def _chunks(workspace: Workspace, said: _Said, *, idle: bool) -> AsyncIterator[Difference]:
     visible: Counter[str] = Counter()
-    after, full = "", True
-    while full:
-        page = await workspace.archive.chunks(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].chunk.id if page else ""
+    async for page in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         live = [held for held in page if held.live]
         visible.update(held.chunk.document_id for held in live)
         async for one in _evidence(workspace, live, said):
@@ -106,9 +99,7 @@ async def _chunks(workspace: Workspace, said: _Said, *, idle: bool) -> AsyncIter
         for held in live:
             if idle and not held.folded and held.extraction:
                 yield _refold(held, "is visible, but what it says is not counted")
-    after_document = ""
-    while documents := await workspace.documents.page(after=after_document, limit=PAGE):
-        after_document = documents[-1].id
+    async for documents in pages(workspace.documents.page, lambda one: one.id, PAGE):
         for document in documents:
             there = visible.pop(document.id, 0)
             if document.chunks != there:
@@ -153,11 +144,7 @@ def _refold(held: HeldChunk, what: str) -> Difference:
 async def _aliases(workspace: Workspace) -> dict[str, dict[str, int]]:
     """Entity -> alias -> count, as stored."""
     found: defaultdict[str, dict[str, int]] = defaultdict(dict)
-    after, full = "", True
-    while full:
-        page = await workspace.archive.aliases(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.aliases, lambda one: one.key, PAGE):
         for alias in page:
             for key, count in alias.entities:
                 found[key][alias.key] = count
@@ -168,11 +155,7 @@ async def _entities(
     workspace: Workspace, aliases: dict[str, dict[str, int]]
 ) -> AsyncIterator[Difference]:
     """Takes the aliases of those that it sees."""
-    after, full = "", True
-    while full:
-        page = await workspace.archive.entities(after=after, limit=OWNERS)
-        full = len(page) == OWNERS
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.entities, lambda one: one.key, OWNERS):
         keys = [held.key for held in page]
         told: defaultdict[str, list[HeldMention]] = defaultdict(list)
         for mention in (await workspace.archive.told_of(Kind.ENTITY, keys))[0]:
@@ -207,11 +190,7 @@ def _of_entity(held: HeldEntity, told: Sequence[HeldMention], degree: int) -> It
 
 
 async def _relations(workspace: Workspace) -> AsyncIterator[Difference]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.relations(after=after, limit=OWNERS)
-        full = len(page) == OWNERS
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.relations, lambda one: one.key, OWNERS):
         keys = [held.key for held in page]
         told: defaultdict[str, list[HeldAssertion]] = defaultdict(list)
         for assertion in (await workspace.archive.told_of(Kind.RELATION, keys))[1]:

@@ -7,6 +7,7 @@ from collections.abc import AsyncIterator
 
 from app.domain import Plan
 from app.errors import NotFound
+from app.paging import pages
 from app.ports import Services, Workspace
 from app.upkeep.differences import Action, Difference
 from app.upkeep.jobs import LEASE
@@ -20,9 +21,7 @@ async def blob_differences(
 ) -> AsyncIterator[Difference]:
     """Files of documents that are gone and, unless `young` is None, files that nobody refers to
     and that are older than so many seconds."""
-    after = ""
-    while page := await workspace.documents.page(after=after, limit=PAGE):
-        after = page[-1].id
+    async for page in pages(workspace.documents.page, lambda one: one.id, PAGE):
         for document in page:
             if document.job.plan is Plan.DELETE:
                 continue  # on its way out

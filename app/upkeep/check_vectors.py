@@ -7,7 +7,9 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from app.domain import Kind, Point, Ref
+from app.holdings import HeldEntity, HeldRelation
 from app.indexed import chunk_text, document_title, entity_text, relation_text, report_text
+from app.paging import Read, pages
 from app.ports import Workspace
 from app.terms import AVERAGE_TERMS, document_sparse
 from app.upkeep.differences import Difference
@@ -31,31 +33,20 @@ async def vector_differences(workspace: Workspace, *, idle: bool) -> AsyncIterat
 
 async def _indexed(workspace: Workspace) -> AsyncIterator[list[Ref]]:
     """What the record says has a vector of its present text."""
-    after, full = "", True
-    while full:
-        chunks = await workspace.archive.chunks(after=after, limit=PAGE)
-        full = len(chunks) == PAGE
-        after = chunks[-1].chunk.id if chunks else ""
+    async for chunks in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         yield [Ref(Kind.CHUNK, one.chunk.id) for one in chunks if one.live and one.indexed]
-    for kind, read in (
+    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
         (Kind.ENTITY, workspace.archive.entities),
         (Kind.RELATION, workspace.archive.relations),
-    ):
-        after, full = "", True
-        while full:
-            page = await read(after=after, limit=PAGE)
-            full = len(page) == PAGE
-            after = page[-1].key if page else ""
+    )
+    for kind, read in readers:
+        async for page in pages(read, lambda one: one.key, PAGE):
             yield [
                 Ref(kind, one.key)
                 for one in page
                 if one.mentions and 0 < one.progress.profiled <= one.progress.indexed
             ]
-    after, full = "", True
-    while full:
-        communities = await workspace.communities.page(after=after, limit=PAGE)
-        full = len(communities) == PAGE
-        after = communities[-1].id if communities else ""
+    async for communities in pages(workspace.communities.page, lambda one: one.id, PAGE):
         yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report and one.indexed]
 
 

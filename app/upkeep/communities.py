@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 
 from app.domain import Cluster, Community, Division, Kind, Mark, Point, Ref, Report
+from app.paging import pages
 from app.ports import Workspace
 from app.upkeep.forms import Json, point_json
 from app.upkeep.records import CommunityRecord, unpacked
@@ -22,11 +23,7 @@ DIVISION = "division.json"
 async def versions(workspace: Workspace) -> dict[str, tuple[int, int]]:
     """Of all communities: version and evidence, which no change leaves as they are."""
     found: dict[str, tuple[int, int]] = {}
-    after, full = "", True
-    while full:
-        page = await workspace.communities.page(after=after, limit=1000)
-        full = len(page) == 1000
-        after = page[-1].id if page else ""
+    async for page in pages(workspace.communities.page, lambda one: one.id, 1000):
         found |= {one.id: (one.version, one.mentions) for one in page}
     return found
 
@@ -36,15 +33,11 @@ async def division_json(workspace: Workspace) -> Json | None:
     return asdict(division) if division else None
 
 
-async def pages(
+async def in_pages(
     workspace: Workspace, before: Mapping[str, tuple[int, int]]
 ) -> AsyncIterator[list[Json]]:
     """Communities with reports of those that are as they were `before` evidence was written."""
-    after, full = "", True
-    while full:
-        clusters = await workspace.communities.clusters(after=after, limit=PAGE)
-        full = len(clusters) == PAGE
-        after = clusters[-1].id if clusters else ""
+    async for clusters in pages(workspace.communities.clusters, lambda one: one.id, PAGE):
         found = {
             one.id: one for one in await workspace.communities.get([one.id for one in clusters])
         }

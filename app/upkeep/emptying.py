@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from app.domain import Document, Plan, Status
 from app.originals import blobs_of, release
+from app.paging import pages
 from app.ports import Services, Workspace
 from app.upkeep.jobs import LEASE, claimed, new_job
 
@@ -16,9 +17,7 @@ FOLD = 16  # chunks a transaction
 async def empty(services: Services, workspace: Workspace, jobs: Collection[str]) -> None:
     """Delete documents whose latest job is one of these, as a worker would: others were uploaded
     meanwhile. What a store that is away keeps from this, their ordinary deletion does later."""
-    after = ""
-    while page := await workspace.documents.page(after=after, limit=50):
-        after = page[-1].id
+    async for page in pages(workspace.documents.page, lambda one: one.id, 50):
         for document in page:
             if document.job.id in jobs:
                 await _delete(services, workspace, document)

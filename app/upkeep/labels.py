@@ -10,6 +10,7 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
 from app.domain import Chunk, relation_key
+from app.paging import pages
 from app.ports import Workspace
 
 PAGE = 200  # communities read at a time
@@ -38,11 +39,7 @@ async def entity_labels(workspace: Workspace, keys: Collection[str]) -> dict[str
 async def community_labels(workspace: Workspace) -> dict[str, str]:
     """From level and members: an id follows from those that a community had when it was new."""
     labels: dict[str, str] = {}
-    after, full = "", True
-    while full:
-        page = await workspace.communities.clusters(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].id if page else ""
+    async for page in pages(workspace.communities.clusters, lambda one: one.id, PAGE):
         named = await entity_labels(workspace, {key for one in page for key in one.members})
         for one in page:
             lines = [str(one.level), *sorted(named[key] for key in one.members)]

@@ -24,6 +24,7 @@ from app.domain import (
 )
 from app.folding import document_of, sense_of
 from app.holdings import HeldChunk, HeldEntity, HeldRelation, Progress
+from app.paging import pages
 from app.ports import Workspace
 from app.upkeep.labels import (
     GONE,
@@ -54,9 +55,7 @@ async def lines(workspace: Workspace) -> AsyncIterator[Line]:
 
 
 async def _documents(workspace: Workspace) -> AsyncIterator[Line]:
-    after = ""
-    while page := await workspace.documents.page(after=after, limit=PAGE):
-        after = page[-1].id
+    async for page in pages(workspace.documents.page, lambda one: one.id, PAGE):
         for document in page:
             yield _document(document)
 
@@ -84,11 +83,7 @@ def _revision(revision: Revision) -> Line:
 
 
 async def _chunks(workspace: Workspace) -> AsyncIterator[Line]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.chunks(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].chunk.id if page else ""
+    async for page in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         visible = [held for held in page if held.live]
         owners = await document_labels(workspace, {held.chunk.document_id for held in visible})
         names: dict[str, str] = {}
@@ -149,11 +144,7 @@ async def _evidence(workspace: Workspace, names: Mapping[str, str]) -> AsyncIter
 
 
 async def _entities(workspace: Workspace) -> AsyncIterator[Line]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.entities(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.entities, lambda one: one.key, PAGE):
         living = [held for held in page if held.mentions]
         ends = await ends_of(workspace, entities=[held.key for held in living])
         for held in living:
@@ -172,11 +163,7 @@ def _entity(held: HeldEntity, name: str) -> Line:
 
 
 async def _relations(workspace: Workspace) -> AsyncIterator[Line]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.relations(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.relations, lambda one: one.key, PAGE):
         living = [held for held in page if held.mentions]
         ends = await ends_of(
             workspace,
@@ -203,11 +190,7 @@ def _profile(text: str, progress: Progress, described: int) -> Any:
 
 async def _aliases(workspace: Workspace) -> AsyncIterator[Line]:
     """As a set: which of an entity's names is its key depends on the order of arrival."""
-    after, full = "", True
-    while full:
-        page = await workspace.archive.aliases(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.aliases, lambda one: one.key, PAGE):
         ends = await ends_of(workspace, entities=[key for one in page for key, _ in one.entities])
         for alias in page:
             for key, _ in alias.entities:
@@ -217,21 +200,13 @@ async def _aliases(workspace: Workspace) -> AsyncIterator[Line]:
 
 async def _rulings(workspace: Workspace) -> AsyncIterator[Line]:
     """What people said of names; a model's word is of its own making."""
-    after, full = "", True
-    while full:
-        page = await workspace.archive.rulings(after=after, limit=PAGE)
-        full = len(page) == PAGE
+    async for page in pages(workspace.archive.rulings, lambda one: one.place, PAGE):
         for ruling in page:
-            after = f"{ruling.one}\t{ruling.other}\t{ruling.by}"
             if ruling.by == "user":
                 pair = f"{ruling.one} / {ruling.other}"
                 yield {"part": "rulings", "id": pair, "same": ruling.same, "note": ruling.note}
-    after, full = "", True
-    while full:
-        placed = await workspace.names.placed(after=after, limit=PAGE)
-        full = len(placed) == PAGE
+    async for placed in pages(workspace.names.placed, lambda one: one.place, PAGE):
         for one in placed:
-            after = f"{one.key}\t{one.scope}"
             yield await _placement(workspace, one)
 
 
@@ -268,11 +243,7 @@ def _shown(relation: str) -> str:
 async def _communities(workspace: Workspace) -> AsyncIterator[Line]:
     """By membership, and the report by presence and the evidence that it covers."""
     labels = await community_labels(workspace)
-    after, full = "", True
-    while full:
-        page = await workspace.communities.page(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].id if page else ""
+    async for page in pages(workspace.communities.page, lambda one: one.id, PAGE):
         for one in page:
             yield {
                 "part": "communities", "id": labels.get(one.id, GONE + one.id), "level": one.level,

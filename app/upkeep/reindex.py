@@ -19,6 +19,8 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import Kind, Mark, Ref, Usage
+from app.holdings import HeldEntity, HeldRelation
+from app.paging import Read, pages
 from app.ports import Embedder, NextVectors, Services, VectorStore, Workspace
 from app.upkeep.texts import Text, points_of, texts_of
 
@@ -168,25 +170,14 @@ class _Making:
 
 async def _refs(workspace: Workspace) -> AsyncIterator[list[Ref]]:
     """All that is visible, in pages."""
-    after, full = "", True
-    while full:
-        chunks = await workspace.archive.chunks(after=after, limit=PAGE)
-        full = len(chunks) == PAGE
-        after = chunks[-1].chunk.id if chunks else ""
+    async for chunks in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         yield [Ref(Kind.CHUNK, one.chunk.id) for one in chunks if one.live]
-    for kind, read in (
+    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
         (Kind.ENTITY, workspace.archive.entities),
         (Kind.RELATION, workspace.archive.relations),
-    ):
-        after, full = "", True
-        while full:
-            page = await read(after=after, limit=PAGE)
-            full = len(page) == PAGE
-            after = page[-1].key if page else ""
+    )
+    for kind, read in readers:
+        async for page in pages(read, lambda one: one.key, PAGE):
             yield [Ref(kind, one.key) for one in page if one.mentions]
-    after, full = "", True
-    while full:
-        communities = await workspace.communities.page(after=after, limit=PAGE)
-        full = len(communities) == PAGE
-        after = communities[-1].id if communities else ""
+    async for communities in pages(workspace.communities.page, lambda one: one.id, PAGE):
         yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report]

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Iterable, Iterator, Sequence
 
 from app.communities import Edge, changes, divided
 from app.domain import Cluster, Step
+from app.paging import pages
 from app.ports import Models, Workspace
 from app.upkeep.labels import entity_labels
 
@@ -48,11 +49,7 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
 
 async def _edges(workspace: Workspace) -> AsyncIterator[Edge]:
     """Of present relations, by entity key."""
-    after, full = "", True
-    while full:
-        page = await workspace.archive.relations(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].key if page else ""
+    async for page in pages(workspace.archive.relations, lambda one: one.key, PAGE):
         for held in page:
             if held.mentions:
                 yield Edge(held.source, held.target, max(held.weight, 1) / 1000)
@@ -71,11 +68,7 @@ async def _labelled(
 
 
 async def _stored(workspace: Workspace) -> AsyncIterator[Cluster]:
-    after, full = "", True
-    while full:
-        page = await workspace.communities.clusters(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].id if page else ""
+    async for page in pages(workspace.communities.clusters, lambda one: one.id, PAGE):
         for one in page:
             yield one
 

@@ -22,6 +22,7 @@ from app.evaluation.orders import Request
 from app.evaluation.questions import Case
 from app.evaluation.run import Key, Outcome, Save
 from app.evaluation.targets import Variant
+from app.paging import pages
 from app.ports import Models, Referee, Workspace
 
 log = logging.getLogger("heliograph.evaluate")
@@ -188,9 +189,7 @@ async def _covered(workspace: Workspace, wanted: Sequence[str]) -> list[str]:
 
 async def _documents(workspace: Workspace) -> AsyncIterator[str]:
     """Ids of those that can be seen."""
-    after = ""
-    while page := await workspace.documents.page(after=after, limit=PAGE):
-        after = page[-1].id
+    async for page in pages(workspace.documents.page, lambda one: one.id, PAGE):
         for one in page:
             if one.live is not None:
                 yield one.id

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import AsyncIterator, Sequence
+from functools import partial
 
 from app.domain import Kind, Ref, Step
+from app.holdings import HeldEntity, HeldRelation
+from app.paging import Read, pages
 from app.ports import Models, Workspace
 from app.resolution.settlement import Settlement
 from workers.shards import coded, decoded, shards
@@ -71,11 +74,7 @@ async def _open(workspace: Workspace, names: Sequence[str]) -> None:
 
 
 async def _told(workspace: Workspace) -> AsyncIterator[tuple[set[Ref], set[str]]]:
-    after, full = "", True
-    while full:
-        page = await workspace.archive.chunks(after=after, limit=PAGE)
-        full = len(page) == PAGE
-        after = page[-1].chunk.id if page else ""
+    async for page in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         live = [held.chunk.id for held in page if held.live]
         mentions, assertions = await workspace.archive.evidence(live)
         yield (
@@ -88,35 +87,20 @@ async def _told(workspace: Workspace) -> AsyncIterator[tuple[set[Ref], set[str]]
 
 
 async def _stored(workspace: Workspace) -> AsyncIterator[set[Ref]]:
-    for kind, read in (
+    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
         (Kind.ENTITY, workspace.archive.entities),
         (Kind.RELATION, workspace.archive.relations),
-    ):
-        after, full = "", True
-        while full:
-            page = await read(after=after, limit=PAGE)
-            full = len(page) == PAGE
-            after = page[-1].key if page else ""
+    )
+    for kind, read in readers:
+        async for page in pages(read, lambda one: one.key, PAGE):
             yield {Ref(kind, one.key) for one in page}
 
 
 async def _named(workspace: Workspace) -> AsyncIterator[set[str]]:
-    after, full = "", True
-    while full:
-        known = await workspace.archive.names(after=after, limit=PAGE)
-        full = len(known) == PAGE
-        after = known[-1].key if known else ""
+    async for known in pages(workspace.archive.names, lambda one: one.key, PAGE):
         yield {one.key for one in known}
-    after, full = "", True
-    while full:
-        placed = await workspace.archive.placements(after=after, limit=PAGE)
-        full = len(placed) == PAGE
-        if placed:
-            after = f"{placed[-1].placement.key}\t{placed[-1].placement.scope}"
+    async for placed in pages(workspace.archive.placements, lambda one: one.placement.place, PAGE):
         yield {one.placement.key for one in placed if not one.by_hand}
-    after, full = "", True
-    while full:
-        pairs = await workspace.names.review(decision="", after=after, limit=PAGE)
-        full = len(pairs) == PAGE
-        after = pairs[-1].place if pairs else ""
+    review = partial(workspace.names.review, decision="")
+    async for pairs in pages(review, lambda one: one.place, PAGE):
         yield {key for one in pairs for key in one.pair.keys}

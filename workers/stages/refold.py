@@ -9,10 +9,12 @@ from __future__ import annotations
 import logging
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 
 from app.domain import Step
 from app.folding import Places, alias_keys, collate, name_keys
 from app.holdings import HeldChunk
+from app.paging import pages
 from app.ports import Models, Workspace
 from workers.shards import shards
 
@@ -34,11 +36,8 @@ async def documents(workspace: Workspace, step: Step) -> list[list[str]]:
 async def run(workspace: Workspace, models: Models, step: Step) -> None:
     folded = 0
     for document_id in step.shard:
-        after, full = "", True
-        while full:
-            page = await workspace.archive.chunks(document_id=document_id, after=after, limit=PAGE)
-            full = len(page) == PAGE
-            after = page[-1].chunk.id if page else ""
+        read = partial(workspace.archive.chunks, document_id=document_id)
+        async for page in pages(read, lambda one: one.chunk.id, PAGE):
             wrong = await _otherwise(workspace, page)
             for start in range(0, len(wrong), BATCH):
                 await workspace.archive.refold(wrong[start : start + BATCH])
