@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import asyncio
 import importlib
+import re
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any, cast
@@ -191,6 +192,64 @@ async def test_every_statement_runs_along_an_index(neo4j: Server, database: Data
                 and not details.endswith(SMALL_LABELS)
             ]  # fmt: skip
     assert scans == []
+
+
+async def test_no_statement_seeks_each_of_a_list_for_each_of_its_rows(
+    neo4j: Server, database: Database
+) -> None:
+    """The planner takes "x = row AND y IN $list" to an index of both: a seek for every two."""
+    squared = []
+    async with connect(neo4j.url, neo4j.user, neo4j.password) as driver:
+        for place, text in statements():
+            summary = (await driver.execute_query(cast(Any, "EXPLAIN " + text))).summary
+            squared += [
+                (place, details)
+                for name, details in operators(cast(Any, summary.plan))
+                if "IndexSeek" in name and re.search(r" IN \$(?!auto)", details)
+            ]
+    assert squared == []
+
+
+async def test_a_long_document_needs_memory_in_proportion(
+    neo4j: Server, database: Database, library: Library
+) -> None:
+    """A list of its entities in every row of a statement makes that squared: 8 MiB a thousand."""
+    size = 4000
+    await database.write(
+        """
+        CREATE (d:Document {workspace: $workspace, id: 'long'})
+        CREATE (d)-[:HAS_CHUNK]->(c:Chunk {workspace: $workspace, id: 'c', document_id: 'long',
+            position: 0, live: true, unindexed: true})
+        WITH c UNWIND range(1, $size) AS i
+        CREATE (e:Entity {workspace: $workspace, key: 'e' + i, mentions: 1, unindexed: true,
+            unprofiled: true})
+        CREATE (c)-[:MENTIONS {workspace: $workspace, entity: e.key, chunk: c.id,
+            document: 'long'}]->(e)
+        CREATE (c)-[:STATES {workspace: $workspace, relation: 'r' + i, source: e.key,
+            chunk: c.id, document: 'long'}]->(e)
+        CREATE (e)-[:RELATES {workspace: $workspace, key: 'r' + i, source: e.key, target: e.key,
+            lightness: -1000, renamed: 1, unindexed: true, unprofiled: true}]->(e)
+        """,
+        workspace=library.name, size=size,
+    )  # fmt: skip
+    of_document = [
+        text for place, text in statements() if "marks.py" in place and "$document" in text
+    ]
+    assert len(of_document) == 2
+    async with connect(neo4j.url, neo4j.user, neo4j.password) as driver:
+        for text in of_document:
+            result = await driver.execute_query(
+                cast(Any, "PROFILE " + text), workspace=library.name, document="long"
+            )
+            [record] = result.records
+            assert [len(found) for found in record.values()][-2:] == [size, size]
+            assert _memory(cast(Any, result.summary.profile)) < 16 << 20
+
+
+def _memory(profile: dict[str, Any]) -> int:
+    return max(
+        int(profile["args"].get("GlobalMemory", 0)), *map(_memory, profile.get("children", [])), 0
+    )
 
 
 HUB, HUB_SIZE = "hub", 3000

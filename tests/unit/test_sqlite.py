@@ -208,6 +208,22 @@ async def test_bounded_reads_of_hubs_follow_an_index_and_sort_nothing(
     assert {sql: s for sql, steps in bounded.items() for s in steps if "TEMP B-TREE" in s} == {}
 
 
+async def test_no_statement_seeks_each_of_a_list_for_each_of_its_rows(
+    plans: dict[str, list[str]],
+) -> None:
+    """A list in the condition, next to rows of a list: an index of both is asked for every two."""
+    lists = re.compile(r"and (?:\w+\.)?(\w+) in \(select value from json_each")
+    squared = [
+        (sql, step)
+        for sql, steps in plans.items()
+        for step in steps[1:]
+        for column in lists.findall(sql)
+        if "VIRTUAL TABLE" in steps[0] and f"AND {column}=?" in step
+        and "select 1 " not in sql  # whether there is one: of the few entities of a name
+    ]  # fmt: skip
+    assert squared == []
+
+
 async def work_of_one_document(path: Path, stored: int) -> dict[str, int]:
     """SQLite's own instruction count of each call, next to so many documents about the same."""
     counted = 0

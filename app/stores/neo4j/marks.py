@@ -123,28 +123,28 @@ class Neo4jMarks:
             CALL () {
                 MATCH (:Document {workspace: $workspace, id: $document})
                     -[:HAS_CHUNK]->()-[:MENTIONS]->(e)
-                RETURN collect(DISTINCT e) AS mentioned
-            }
-            CALL (mentioned) {
-                UNWIND mentioned AS e
-                WITH e WHERE e.unindexed
+                WITH DISTINCT e WHERE e.unindexed
                 RETURN collect([e.key, e.mentions = 0]) AS entity
             }
-            CALL (mentioned) {
-                CALL (mentioned) {
+            CALL () {
+                CALL () {
                     MATCH (:Document {workspace: $workspace, id: $document})
                         -[:HAS_CHUNK]->()-[s:STATES]->()
                     WITH DISTINCT s.relation AS key
                     MATCH ()-[r:RELATES {workspace: $workspace, key: key}]->() WHERE r.unindexed
                     RETURN key
                   UNION
-                    UNWIND mentioned AS e
+                    MATCH (:Document {workspace: $workspace, id: $document})
+                        -[:HAS_CHUNK]->()-[:MENTIONS]->(e)
+                    WITH DISTINCT e
                     MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, source, renamed)
                     WHERE r.workspace = $workspace AND r.source = e.key
                         AND r.renamed IS NOT NULL AND r.unindexed
                     RETURN r.key AS key
                   UNION
-                    UNWIND mentioned AS e
+                    MATCH (:Document {workspace: $workspace, id: $document})
+                        -[:HAS_CHUNK]->()-[:MENTIONS]->(e)
+                    WITH DISTINCT e
                     MATCH ()-[r:RELATES]->() USING INDEX SEEK r:RELATES(workspace, target, renamed)
                     WHERE r.workspace = $workspace AND r.target = e.key
                         AND r.renamed IS NOT NULL AND r.unindexed

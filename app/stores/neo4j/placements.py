@@ -179,8 +179,10 @@ async def open_tied(tx: Transaction, workspace: str, keys: Iterable[str], tie: s
         """
         UNWIND $keys AS key
         MATCH (p:Pair) USING INDEX SEEK p:Pair(workspace, tie, one, other)
-        WHERE p.workspace = $workspace AND p.tie = $tie AND p.one = key AND p.other IN $keys
-        RETURN DISTINCT p.one AS one
+        WHERE p.workspace = $workspace AND p.tie = $tie AND p.one = key AND p.other IS NOT NULL
+        // By itself: the index would be asked for each two of the names.
+        WITH p.one AS one, p.other AS other WHERE other IN $keys
+        RETURN DISTINCT one
         """,
         workspace=workspace, keys=sorted(keys), tie=tie,
     )  # fmt: skip

@@ -98,7 +98,9 @@ def open_tied(connection: Connection, workspace: str, keys: Iterable[str], tie: 
     tied = connection.execute(
         "select p.one from json_each(:keys) k cross join pairs p indexed by pairs_tied"
         " where p.workspace = :workspace and p.tie = :tie and p.tie <> '' and p.one = k.value"
-        " and p.other in (select value from json_each(:keys))",
+        # With "+", a pair is looked up once by its first name: the index would be asked for each
+        # two of the names, which are millions in a long document.
+        " and +p.other in (select value from json_each(:keys))",
         {"workspace": workspace, "keys": listed(sorted(keys)), "tie": tie},
     ).fetchall()
     if tied:
