@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import uuid
 from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from typing import NamedTuple
@@ -25,11 +24,11 @@ class Kind(StrEnum):
 
 def derive_id(workspace: str, kind: str, *natural: str) -> str:
     """Deterministic 128-bit UUID of a natural key; the same in every store."""
-    digest = hashlib.sha256("\x1f".join((workspace, kind, *natural)).encode()).digest()
-    bits = int.from_bytes(digest[:16])
-    # Variant and version 8 (RFC 9562: custom) by hand: `uuid` takes version 8 from 3.14 on only.
-    bits = bits & ~(0xF << 76) & ~(0x3 << 62) | 0x8 << 76 | 0x2 << 62
-    return str(uuid.UUID(int=bits))
+    digits = hashlib.sha256("\x1f".join((workspace, kind, *natural)).encode()).hexdigest()
+    # Variant and version 8 (RFC 9562: custom) by hand: `uuid` takes version 8 from 3.14 on only,
+    # and to make one doubles the time; thousands are derived for a question.
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-8{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:32]}"
 
 
 def document_id_of(source: str) -> str:

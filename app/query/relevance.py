@@ -33,24 +33,25 @@ LEAST_RARITY = 0.4
 def is_relevant(question: Question, found: Found, context: Context) -> bool:
     if context.empty:
         return False
-    if is_general(question.text) or covered(question.text, found.names, context) >= MIN_SHARE:
+    if is_general(question.text) or is_covered(question.text, found.names, context):
         return True
     return found.likeness >= (
         MIN_LIKENESS_ABROAD if _is_foreign(question.text, context) else MIN_LIKENESS
     )
 
 
-def covered(question: str, names: Iterable[str], context: Context) -> float:
-    """Largest share of the question's content words that one source, entity or relation holds.
-    `names` of the question that are in the index count as held, whatever their spelling there."""
+def is_covered(question: str, names: Iterable[str], context: Context) -> bool:
+    """Whether one source, entity or relation holds enough of the question's content words. `names`
+    of the question that are in the index count as held, whatever their spelling there. The best
+    come first, so where one does, few texts are read."""
     weights = {term: _rarity(term) for term in _content(question)}
-    whole = min(sum(weights.values()), LONG)
+    whole = min(sum(weights.values()), LONG) or 1.0
     known = {term for name in names for term in terms(name)}
-    best = 0.0
     for text in _texts(context):
         held = known.union(terms(text))
-        best = max(best, sum(w for term, w in weights.items() if term in held) / (whole or 1.0))
-    return best
+        if sum(w for term, w in weights.items() if term in held) / whole >= MIN_SHARE:
+            return True
+    return False
 
 
 def _texts(context: Context) -> Iterable[str]:

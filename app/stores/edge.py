@@ -297,14 +297,22 @@ class EdgeVectors:
     ) -> dict[int, list[Hit]]:
         found: dict[int, list[Hit]] = {}
         for kind, numbers in places.items():
-            requests = [self._request(queries[number]) for number in numbers]
+            # Searches of a batch share their list of keys; to derive the ids costs more than both.
+            among: dict[int, _Among] = {}
+            for query in (queries[number] for number in numbers):
+                if query.within is not None and id(query.within) not in among:
+                    among[id(query.within)] = _Among(self._workspace, kind, query.within)
+            narrowed = [among.get(id(queries[number].within)) for number in numbers]
+            requests = [
+                self._request(queries[number], those)
+                for number, those in zip(numbers, narrowed, strict=True)
+            ]
             answers = shards[kind].query_batch(qe.QueryBatchRequest(requests))
-            for number, points in zip(numbers, answers, strict=True):
-                found[number] = [_hit(point) for point in points]
+            for number, those, points in zip(numbers, narrowed, answers, strict=True):
+                found[number] = [those.hit(one) if those else _hit(one) for one in points]
         return found
 
-    def _request(self, query: VectorQuery) -> qe.QueryRequest:
-        params = None
+    def _request(self, query: VectorQuery, among: _Among | None) -> qe.QueryRequest:
         if query.dense is not None:
             nearest = qe.Query.Nearest(list(query.dense), using=vectors.DENSE)
             params = qe.SearchParams(quantization=RESCORED)
@@ -316,9 +324,9 @@ class EdgeVectors:
         return qe.QueryRequest(
             limit=vectors.fetch_limit(query.limit),
             query=nearest,
-            filter=self._filter(query),
+            filter=self._filter(among, query.documents),
             params=params,
-            with_payload=["key"],
+            with_payload=False if among else ["key"],
         )
 
     def _read(self, shards: Shards, refs: Sequence[Ref]) -> list[Point]:
@@ -346,16 +354,28 @@ class EdgeVectors:
             touched.add(kind)
         _flush(shards, touched)
 
-    def _filter(self, query: VectorQuery | None = None) -> qe.Filter:
+    def _filter(
+        self, among: _Among | None = None, documents: Sequence[str] | None = None
+    ) -> qe.Filter:
         must: list[qe.ConditionType] = [
             qe.FieldCondition("workspace", match=qe.MatchValue(self._workspace))
         ]
-        if query is not None and query.within is not None:
-            refs = (Ref(query.kind, key) for key in query.within)
-            must.append(qe.HasIdCondition({vectors.point_id(self._workspace, ref) for ref in refs}))
-        if query is not None and query.documents is not None:
-            must.append(qe.FieldCondition("document_id", match=qe.MatchAny(list(query.documents))))
+        if among is not None:
+            must.append(among.condition)
+        if documents is not None:
+            must.append(qe.FieldCondition("document_id", match=qe.MatchAny(list(documents))))
         return qe.Filter(must=must)
+
+
+class _Among:
+    """Points that a search is narrowed to. Their ids tell their keys: no payload need be read."""
+
+    def __init__(self, workspace: str, kind: Kind, keys: Iterable[str]) -> None:
+        self._keys = {vectors.point_id(workspace, Ref(kind, key)): key for key in keys}
+        self.condition = qe.HasIdCondition(set(self._keys))
+
+    def hit(self, point: qe.ScoredPoint) -> Hit:
+        return Hit(self._keys[str(point.id)], point.score)
 
 
 def _flush(shards: Shards, kinds: Iterable[Kind]) -> None:
