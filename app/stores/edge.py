@@ -10,7 +10,7 @@ never called: it took 80 s for these, and space of rewritten points is used agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -77,12 +77,12 @@ class EdgeEngine:
     async def run(self, call: Callable[[Shards], T]) -> T:
         return await self._in_use().run(call)
 
-    async def write(self, call: Callable[[Shards], T]) -> T:
+    async def write(self, call: Callable[[Shards], Collection[Kind]]) -> None:
         if self._left:
             raise vectors.moved_on()
         if self._holding:
             raise vectors.being_switched()
-        return await self.run(call)
+        await self._in_use().write(call)
 
     async def ping(self) -> str:
         await self.run(lambda shards: [shard.info() for shard in shards.values()])
@@ -274,12 +274,12 @@ class EdgeVectors:
         refs = [vectors.stored_digest(kind, one.payload)[0] for one in records]
         return refs, str(following or "")
 
-    def _upsert(self, shards: Shards, points: Sequence[Point]) -> None:
+    def _upsert(self, shards: Shards, points: Sequence[Point]) -> set[Kind]:
         touched = set()
         for kind, batch in vectors.by_kind(points):
             shards[kind].update(qe.UpdateOperation.upsert_points([self._point(p) for p in batch]))
             touched.add(kind)
-        _flush(shards, touched)
+        return touched
 
     def _point(self, point: Point) -> qe.Point:
         sparse = qe.SparseVector(list(point.sparse.indices), list(point.sparse.values))
@@ -346,13 +346,13 @@ class EdgeVectors:
                 found[ref] = digest
         return found
 
-    def _delete(self, shards: Shards, refs: Sequence[Ref]) -> None:
+    def _delete(self, shards: Shards, refs: Sequence[Ref]) -> set[Kind]:
         touched = set()
         for kind, batch in vectors.refs_by_kind(refs):
             ids: list[qe.PointId] = [vectors.point_id(self._workspace, ref) for ref in batch]
             shards[kind].update(qe.UpdateOperation.delete_points(ids))
             touched.add(kind)
-        _flush(shards, touched)
+        return touched
 
     def _filter(
         self, among: _Among | None = None, documents: Sequence[str] | None = None
@@ -376,13 +376,6 @@ class _Among:
 
     def hit(self, point: qe.ScoredPoint) -> Hit:
         return Hit(self._keys[str(point.id)], point.score)
-
-
-def _flush(shards: Shards, kinds: Iterable[Kind]) -> None:
-    """The log survives a killed process, this (9 ms) also a power cut: the graph is told next that
-    these points are there."""
-    for kind in kinds:
-        shards[kind].flush()
 
 
 def _hit(point: qe.ScoredPoint) -> Hit:

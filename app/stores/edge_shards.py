@@ -18,6 +18,7 @@ import qdrant_edge as qe
 from app.domain import Kind
 from app.errors import AppError, Misconfigured, Unavailable
 from app.stores import vectors
+from app.stores.edge_flushes import Flushes
 
 T = TypeVar("T")
 Shards = Mapping[Kind, qe.EdgeShard]
@@ -100,6 +101,7 @@ class OpenShards:
         self.manifest = manifest
         self._shards = shards
         self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="vectors")
+        self._flushes = Flushes(lambda kinds: self.run(lambda opened: _flush(opened, kinds)))
         self._closed = False
 
     @classmethod
@@ -131,7 +133,10 @@ class OpenShards:
             self._pool, _translated(call), self._shards
         )
 
-    write = run
+    async def write(self, call: Callable[[Shards], Collection[Kind]]) -> None:
+        """`call` changes points and says of which kinds. The log survives a killed process; this
+        returns when they would survive a power cut: the graph is told next that they are there."""
+        await self._flushes.cover(await self.run(call))
 
     def close(self) -> None:
         """Waits for running calls; blocking, since it must also finish when a task is cancelled."""
@@ -142,6 +147,11 @@ class OpenShards:
         for shard in self._shards.values():
             shard.flush()
             shard.close()
+
+
+def _flush(shards: Shards, kinds: Iterable[Kind]) -> None:
+    for kind in kinds:
+        shards[kind].flush()
 
 
 def _load(path: Path, dimension: int) -> qe.EdgeShard:
