@@ -1,5 +1,6 @@
 """Work that is done side by side, and ends with one error where it fails: at once (`together`), or
-once all has ended (`outcomes`), where what the others do is paid for and is to be kept."""
+once all has ended (`outcomes`), where what the others do is paid for and is to be kept. And work
+that is done in turns."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ import asyncio
 from collections.abc import AsyncIterator, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
+from weakref import WeakValueDictionary
 
 from app.errors import AppError
 
@@ -39,3 +41,16 @@ async def outcomes(work: Iterable[Coroutine[Any, Any, T]]) -> tuple[list[T], App
         raise BaseExceptionGroup("work side by side", [*bugs, *failures])
     done = [one for one in ended if not isinstance(one, BaseException)]
     return done, min(failures, key=lambda one: (one.transient, one.blameless), default=None)
+
+
+class Turns:
+    """A lock by name, kept as long as somebody holds it or waits for it."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+
+    def of(self, name: str) -> asyncio.Lock:
+        lock = self._locks.get(name)
+        if lock is None:
+            lock = self._locks[name] = asyncio.Lock()
+        return lock

@@ -30,6 +30,7 @@ from app.ports.roles import (
 )
 from app.ports.service import Journal, Keyring, Queue
 from app.ports.vectors import Pingable, VectorEngine, VectorStore
+from app.together import Turns
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Models:
     referee: Referee | None = None
     scorers: Scorers | None = None
     joint: Joint = field(default_factory=Joint)  # calls under way in this process
+    turns: Turns = field(default_factory=Turns)  # by workspace: settlements in this process
 
 
 @dataclass(frozen=True, slots=True)
