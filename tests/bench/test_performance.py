@@ -19,6 +19,7 @@ from tests.bench.performance.measuring import Wanted
 from tests.bench.performance.processes import Meter, children, cpu_seconds
 from tests.bench.performance.records import Record, Row
 from tests.bench.performance.stacks import ScriptedModel, scripted_model
+from tests.system.stack import ROOT, clean_environment
 
 LOCK = "requirements.lock"
 BURN = "import time\nwhile time.process_time() < 0.4: pass"
@@ -133,6 +134,18 @@ def test_a_start_is_timed_and_its_imports_listed(tmp_path: Path) -> None:
     packages = {run["package"] for run in one(record, **{"packages of": "app.main"}).runs}
     assert "pydantic" in packages
     assert "heliograph" in {run["package"] for run in one(record, installed=LOCK).runs}
+
+
+def test_simulated_workers_read_every_document_once(tmp_path: Path) -> None:
+    """In a process of its own: it stretches the pauses of the code that it runs."""
+    told = "--workers 3 --documents 6 --dilation 1 --settling 0.5 --stack embedded --results"
+    command = [sys.executable, "-m", "tests.bench.performance.simulation", *told.split(), tmp_path]
+    subprocess.run(command, cwd=ROOT, env=clean_environment(), check=True, capture_output=True)
+    (found,) = Record.read(tmp_path, "simulation").rows
+    assert (found.what["workers"], found.runs[0]["documents"]) == (3, 6)
+    assert found.runs[0]["extracted_twice"] == 0
+    assert 0 < found.runs[0]["most_running"] <= 3
+    assert found.runs[0]["redis_cpu_ms"] > 0
 
 
 def test_a_row_is_replaced_and_shows_its_spread(tmp_path: Path) -> None:

@@ -236,13 +236,16 @@ def _installed(record: Record) -> Iterator[str]:
 
 
 def _codes(records: Records) -> Iterator[str]:
-    found: dict[tuple[str, str], list[str]] = defaultdict(list)
+    """With the load of the machine: more than one runnable process a core makes walls long."""
+    found: dict[tuple[str, str], list[tuple[str, float]]] = defaultdict(list)
     for part, record in records.items():
         for one in record.rows:
-            found[one.code, one.date].append(part)
-    for (code, date), parts in sorted(found.items(), key=lambda item: item[0][1]):
+            found[one.date, one.code].append((part, float(one.load)))
+    for (date, code), rows in sorted(found.items()):
+        parts = [part for part, _ in rows]
         counted = ", ".join(f"{parts.count(part)} of {part}" for part in dict.fromkeys(parts))
-        yield f"- `{code}`, {date}: rows {counted}"
+        loads = [value for _, value in rows]
+        yield f"- `{code}`, {date}, load {min(loads):.0f} to {max(loads):.0f}: rows {counted}"
 
 
 def _sorted(rows: Sequence[Row]) -> list[Row]:

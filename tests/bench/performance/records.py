@@ -94,7 +94,7 @@ def machine() -> dict[str, str]:
     return {
         "processors": f"{os.cpu_count()} × {_processor()}",
         "memory": f"{pages * size / 2**30:.0f} GiB",
-        "system": f"{platform.system()} {platform.release()}",
+        "system": f"{platform.system()} {platform.release().partition('-')[0]}",
         "python": platform.python_version(),
         "versions": ", ".join(f"{name} {version(name)}" for name in NAMED),
     }
