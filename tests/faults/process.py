@@ -22,7 +22,7 @@ import runpy
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -169,15 +169,17 @@ def _wrap_commit(database: Any, points: Points) -> None:
     """The last moment before and the first after a commit of SQLite, in the writer's thread."""
     inner = database._write
 
-    def write(self: Any, work: Callable[[Any], Any], durable: bool) -> Any:
+    def write(self: Any, orders: Sequence[Any]) -> None:
+        work = orders[-1].work
+
         def worked(connection: Any) -> Any:
             result = work(connection)
             points.pass_by("graph.commit", "before")
             return result
 
-        result = inner(self, worked, durable)
+        orders[-1].work = worked
+        inner(self, orders)
         points.pass_by("graph.commit", "after")
-        return result
 
     database._write = write
 
