@@ -72,12 +72,18 @@ def finish(running: Running, ready: int, patience: float) -> None:
     began = time.monotonic()
     while True:
         counts = running.service.json("GET", "/documents/counts")
-        assert not counts.get("failed"), f"{counts}: {running.service.tail()}"
+        assert not counts.get("failed"), f"{counts}: {_failures(running)}; {running.service.tail()}"
         if counts.get("ready", 0) == ready == sum(counts.values()):
             return
         passed = time.monotonic() - began
         assert passed < patience, f"still busy: {counts}; {running.service.tail()}"
         time.sleep(max(LOOK, min(2.0, LOOK_SHARE * passed)))
+
+
+def _failures(running: Running) -> list[object]:
+    query = {"status": "failed", "limit": 3}
+    found = running.service.json("GET", "/documents", params=query)["documents"]
+    return [one["error"] for one in found]
 
 
 def costs(used: Used, count: int) -> Figures:
