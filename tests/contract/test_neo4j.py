@@ -17,7 +17,14 @@ import migrations
 from app.domain import Extraction, Kind
 from app.errors import Invalid, Misconfigured, Unavailable
 from app.stores.neo4j import Neo4jDocuments, Neo4jGraph, Neo4jNames
-from app.stores.neo4j.database import SCHEMA_VERSION, Database, connect, open_database
+from app.stores.neo4j.database import (
+    SCHEMA_VERSION,
+    Again,
+    Database,
+    Transaction,
+    connect,
+    open_database,
+)
 from app.stores.neo4j.pieces import by_document, in_order
 from app.stores.neo4j.walk import HEAVIEST
 from migrations import migrate
@@ -137,6 +144,16 @@ async def test_long_metadata_can_be_stored_and_filtered_by(library: Library) -> 
 async def test_a_lone_surrogate_is_the_callers_error(library: Library) -> None:
     with pytest.raises(Invalid, match="surrogate"):
         await library.open("d", make.revision(name="\ud800"))
+
+
+async def test_a_crowd_on_the_same_records_uses_up_no_try_of_a_step(database: Database) -> None:
+    async def outrun(tx: Transaction) -> None:
+        await tx.run("RETURN 1")
+        raise Again
+
+    with pytest.raises(Unavailable, match="busy") as refused:
+        await database.transaction(outrun)
+    assert refused.value.blameless
 
 
 # --- plans ---------------------------------------------------------------------------------------

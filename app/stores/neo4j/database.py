@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import random
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, LiteralString, TypeVar
@@ -184,10 +185,14 @@ async def _again_if_vanished(error: ClientError, attempt: int) -> None:
 
 
 async def _again(attempt: int, met: Exception) -> None:
+    """Waits for a random while, longer from time to time. That many want the same is no fault of
+    what is to be written: it must not fail a document."""
     if attempt == TRIES:
-        raise Unavailable("Neo4j is busy: others kept changing the same records.") from met
+        raise Unavailable(
+            "Neo4j is busy: others kept changing the same records.", blameless=True
+        ) from met
     log.info("transaction.again attempt=%d", attempt)
-    await asyncio.sleep(0.01 * attempt)
+    await asyncio.sleep(random.uniform(0.5, 1.5) * 0.01 * 2**attempt)
 
 
 @contextmanager
