@@ -16,7 +16,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tests.faults import ledger, report
-from tests.faults.crowd import crowd
+from tests.faults.crowd import crowds
 from tests.faults.runner import Outcome, References, distributed, embedded
 from tests.faults.servers import Servers
 from tests.servers import Missing
@@ -52,8 +52,7 @@ def on_servers() -> Iterator[Outcome]:
 def in_a_crowd() -> Iterator[Outcome]:
     documents = int(os.environ.get("DOCUMENTS") or 500)
     with ledger.serving() as model, Servers.running() as servers:
-        for restarts in (False, True):
-            yield crowd(f"crowd-{base()}", documents, model, servers, restarts=restarts)
+        yield from crowds(f"crowd-{base()}", documents, model, servers)
 
 
 STACKS = {"embedded": on_embedded, "neo4j": on_servers, "crowd": in_a_crowd}

@@ -20,7 +20,7 @@ from tests.faults.ledger import Model, stored_there
 from tests.faults.runner import Outcome, model_settings, workplace
 from tests.faults.servers import Distributed, Servers
 from tests.faults.stacks import Embedded, running
-from tests.faults.workload import NAMES, Client, Op, paragraph
+from tests.faults.workload import NAMES, PATIENCE, Client, Op, paragraph
 from tests.servers import free_port
 
 WORKERS, BATCH, CLIENTS = 4, 10, 4
@@ -40,6 +40,11 @@ class Work:
         for one in self.deleted:
             del left[one]
         return left
+
+    @property
+    def patience(self) -> float:
+        """Seconds for all of it, on a machine that does much else."""
+        return PATIENCE + 2 * len(self.first)
 
 
 def work(seed: str, documents: int) -> Work:
@@ -85,11 +90,20 @@ class Crowd(Distributed):
         ]  # fmt: skip
 
 
-def crowd(seed: str, documents: int, model: Model, servers: Servers, *, restarts: bool) -> Outcome:
-    kind = "rolling restart under load" if restarts else "many workers, APIs and clients"
-    outcome = Outcome(seed, kind, f"{documents} documents, {WORKERS} workers, 2 APIs", 0)
-    todo, start = work(seed, documents), time.monotonic()
+def crowds(seed: str, documents: int, model: Model, servers: Servers) -> Iterator[Outcome]:
+    """Without restarts, and with them."""
+    todo = work(seed, documents)
     expected = alone(todo, seed, model)
+    for restarts in (False, True):
+        yield crowd(seed, todo, expected, model, servers, restarts=restarts)
+
+
+def crowd(
+    seed: str, todo: Work, expected: Held, model: Model, servers: Servers, *, restarts: bool
+) -> Outcome:
+    kind = "rolling restart under load" if restarts else "many workers, APIs and clients"
+    outcome = Outcome(seed, kind, f"{len(todo.first)} documents, {WORKERS} workers, 2 APIs", 0)
+    start = time.monotonic()
     with workplace() as folder:
         room = f"crowd-{folder.name}"
         ledger = model.open(room, stored_there(servers.stored, folder / "marks"), latency=0.02)
@@ -98,7 +112,7 @@ def crowd(seed: str, documents: int, model: Model, servers: Servers, *, restarts
             with asking(stack), restarting(stack) if restarts else nothing():
                 feed(todo, stack)
             began = time.monotonic()
-            client.wait_idle()
+            client.wait_idle(todo.patience)
             outcome.recovery = time.monotonic() - began
             if found := differences(expected, held(client)):
                 outcome.wrong += ["the graph differs (expected -> found):", *found]
@@ -125,7 +139,7 @@ def alone(todo: Work, seed: str, model: Model) -> Held:
             rows = list(todo.survivors.items())
             for begin in range(0, len(rows), 100):
                 client.run((Op("add", dict(rows[begin : begin + 100])),))
-            client.wait_idle()
+            client.wait_idle(todo.patience)
             return held(client)
 
 
