@@ -8,7 +8,7 @@ from pathlib import Path
 
 from app.evaluation.intervals import Interval, difference
 from tests.bench.evaluation import kgqa, plots
-from tests.bench.evaluation.aims import AIMS, Aim
+from tests.bench.evaluation.aims import AIMS, WHY, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
 from tests.bench.evaluation.records import SUMMARIES, Outcome, Record
 from tests.bench.evaluation.reference import PREFIX, PUBLISHED
@@ -68,7 +68,7 @@ def recorded(results: Path) -> Records:
 
 def _overview(records: Records) -> Iterator[str]:
     columns = ("naive", "bm25", "dense")
-    yield from head("set", OURS, *columns, "best of lightrag-hku", "questions")
+    yield from head("set", OURS, *columns, "best of lightrag-hku", "questions", "code")
     for ground, record in records.items():
         if OURS not in record.systems:
             continue
@@ -80,18 +80,54 @@ def _overview(records: Records) -> Iterator[str]:
         if theirs:
             value = _cell(record, theirs, "recall@5", places)
             reference = f"{value} ({theirs.removeprefix(PREFIX)})"
-        yield row(title(ground), f"**{cells[0]}**", *cells[1:], reference, str(len(places)))
+        yield row(
+            title(ground), f"**{cells[0]}**", *cells[1:], reference, str(len(places)), _code(record)
+        )
     yield ""
 
 
 def _aims(records: Records) -> Iterator[str]:
-    yield from head("aim", "wanted", "reached", "95 % interval", "questions", "")
+    yield from head("aim", "wanted", "reached", "95 % interval", "questions", "", "code")
+    missed = []
     for aim in AIMS:
-        yield row(*_aim(aim, records))
+        cells = _aim(aim, records)
+        yield row(*cells)
+        missed += [(aim.label, aim.ground)] * ("missed" in cells[5])
     for ground, lower in _pairs(records):
-        yield row(*_loss(ground, records[ground], records[lower]))
+        cells = _loss(ground, records[ground], records[lower])
+        yield row(*cells)
+        missed += [(cells[0], lower.key)] * ("missed" in cells[5])
     yield ""
+    yield from _why(missed)
     yield from _below(records)
+    yield from _early(records)
+
+
+def _why(missed: Sequence[tuple[str, str]]) -> Iterator[str]:
+    """Label and ground of what is missed, with what was found behind it."""
+    if not missed:
+        return
+    yield "Why (counts are of the run that was looked into; another may differ a little):\n"
+    for label, ground in missed:
+        yield f"- **{label}**: {WHY.get(ground, 'not looked into yet')}."
+    yield ""
+
+
+def _early(records: Records) -> Iterator[str]:
+    """Where `mix` is behind `naive` at the top of the list, whatever it finds among five."""
+    found = []
+    for ground, record in records.items():
+        if not {OURS, "naive"} <= record.systems.keys():
+            continue
+        places = record.common([OURS, "naive"])
+        for name, figure in (("r@2", "recall@2"), ("r@5", "recall@5"), ("MRR", "mrr")):
+            gain = record.gain(OURS, "naive", figure, places)
+            if gain.value < 0 and not (record.statements and figure == "mrr"):
+                value = f"{100 * gain.value:+.1f} {_range(gain)}"
+                found.append(f"- {title(ground)}, {name}: {value} ({len(places)} questions)")
+    yield "`mix` is below `naive`" + (" here:\n" if found else " nowhere (r@2, r@5, MRR).")
+    yield from found
+    yield ""
 
 
 def _pairs(records: Records) -> list[tuple[Ground, Ground]]:
@@ -106,6 +142,7 @@ def _pairs(records: Records) -> list[tuple[Ground, Ground]]:
 
 
 def _code(record: Record) -> str:
+    """Digest of the code that `mix` was measured with."""
     return record.systems[OURS].code if OURS in record.systems else ""
 
 
@@ -119,7 +156,15 @@ def _loss(ground: Ground, record: Record, lower: Record) -> tuple[str, ...]:
     missed = 100 * lost.value - LOST
     verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
     label = f"{title(ground)}: lost by questions in lower case"
-    return label, f"≤ {LOST:g}", f"{100 * lost.value:.1f}", _range(lost), str(lost.n), verdict
+    return (
+        label,
+        f"≤ {LOST:g}",
+        f"{100 * lost.value:.1f}",
+        _range(lost),
+        str(lost.n),
+        verdict,
+        _code(lower),
+    )
 
 
 def _below(records: Records) -> Iterator[str]:
@@ -147,15 +192,14 @@ def _aim(aim: Aim, records: Records) -> tuple[str, ...]:
     record = next((r for g, r in records.items() if g.key == aim.ground), None)
     wanted = f"≥ {aim.least:g}"
     if record is None or OURS not in record.systems:
-        return aim.label, wanted, "not measured", "", "", ""
+        return aim.label, wanted, "not measured", "", "", "", ""
     found = record.mean(OURS, aim.figure, record.common([OURS]))
     reached = 100 * found.value
     missed = aim.least - reached
     verdict = "reached" if missed <= 0.05 else f"missed by {missed:.1f}"
-    why = f": {aim.why}" if aim.why and missed > 0.05 else ""
     if found.n < sum(map(bool, record.golds)):
         verdict = f"{verdict} on a sample"
-    return aim.label, wanted, f"{reached:.1f}", _range(found), str(found.n), verdict + why
+    return aim.label, wanted, f"{reached:.1f}", _range(found), str(found.n), verdict, _code(record)
 
 
 def _modes(records: Records) -> Iterator[str]:
@@ -231,7 +275,7 @@ def _themes(records: Records) -> Iterator[str]:
 def _details(records: Records) -> Iterator[str]:
     for ground, record in records.items():
         yield f"### {title(ground)}\n"
-        yield from head("system", *HEADS, "tokens", "calls", "ms", "questions")
+        yield from head("system", *HEADS, "tokens", "calls", "ms", "questions", "code")
         places = shared(record)
         for name in _named([record]):
             outcome = record.systems[name]
@@ -240,7 +284,8 @@ def _details(records: Records) -> Iterator[str]:
                 else _cell(record, name, one, places)
                 for one in FIGURES
             ]  # fmt: skip
-            yield row(name, *figures, *_costs(name, outcome), str(len(places)))
+            code = "" if name.startswith((PUBLISHED, PREFIX)) else outcome.code
+            yield row(name, *figures, *_costs(name, outcome), str(len(places)), code)
         yield ""
 
 
