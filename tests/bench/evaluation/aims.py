@@ -66,8 +66,8 @@ WHY = {
         " content word with their question (4 % of those that are covered), and 4.3 chunks cover"
         " one on average, against 7.2. The 73 questions of `Creative Generation` (a letter"
         " or an advisory is to be written, the evidence is all that went into the model one)"
-        " reach 56.3; the other 850 reach 90.6. The best five chunks by hindsight would cover 99.9, so it is the order"
-        " that fails, not the number: 162 more are covered by ranks 6 to 10"
+        " reach 56.3; the other 850 reach 90.6. The best five chunks by hindsight would cover"
+        " 99.9, so the order fails, not the number: 162 more are covered by ranks 6 to 10"
     ),
     "graphrag-bench-medical-recorded": (
         "as with the built-in extractor: 400 statements are not covered by the first five chunks,"
