@@ -16,12 +16,13 @@ import logging
 import random
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TypeVar
 from urllib.parse import urlsplit
 
 import httpx
+import orjson
 
 from app.errors import AppError, BadModelOutput, Misconfigured
 from app.llm.faults import Outcome, check, outcome_of, retried, translated
@@ -270,12 +271,18 @@ class Tries:
 
 
 def _encoded(body: Mapping[str, object]) -> bytes:
+    try:
+        return orjson.dumps(body)
+    except TypeError:  # what only the lenient one takes
+        pass
     # Lone surrogates have no UTF-8 form, and no model needs them.
     return json.dumps(body, ensure_ascii=False).encode("utf-8", "replace")
 
 
 def _decoded(body: bytes) -> object:
-    try:
+    with suppress(ValueError):  # of 25 embeddings in 2 ms instead of 7
+        return orjson.loads(body)
+    try:  # it may still hold what is no JSON, as NaN, or half a surrogate pair
         return json.loads(body)
     except (ValueError, RecursionError) as error:
         raise BadModelOutput("the model server's answer is not JSON", code="no_completion") from (

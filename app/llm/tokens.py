@@ -51,6 +51,8 @@ class TiktokenTokenizer:
         """The longest prefix of at most `limit` tokens that ends at a character boundary."""
         if limit <= 0:
             return ""
+        if len(text) <= limit and len(_clean(text).encode()) <= limit:  # a token has a byte or more
+            return text
         window = 8 * limit + 256
         starts = self.offsets(text[:window])
         while len(starts) <= limit and window < len(text):
