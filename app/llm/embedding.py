@@ -12,10 +12,10 @@ from typing import Literal
 from app.domain import Embeddings, Usage, Vector
 from app.errors import AppError, BadModelOutput, Invalid, Unavailable
 from app.llm.dialects import dialect
+from app.llm.embedding_batches import Batches
 from app.llm.faults import fault_of
 from app.llm.http import ModelClient, Request
 from app.ports import Tokenizer
-from app.together import together
 
 log = logging.getLogger("heliograph.llm")
 
@@ -48,6 +48,7 @@ class LlmEmbedder:
         self._batch = batch
         self._price = price  # of a million tokens
         self._worked = False
+        self._batches = Batches(self._called, self._fitting, self._width)
         self._miscounted = 1.0  # tokens as the server counts for each of ours, at most so far
 
     @property
@@ -70,35 +71,39 @@ class LlmEmbedder:
     async def embed(
         self, texts: Sequence[str], *, purpose: Literal["document", "query"]
     ) -> Embeddings:
-        vectors: dict[str, Vector] = {}
         distinct = list(dict.fromkeys(texts))
-        calls = _Calls(self, urgent=purpose == "query")
-        place = 0
-        while place < len(distinct):
-            # One call at first, so that what it finds out (dimension, batch size) serves all.
-            width = self._client.endpoint.limits.concurrency if self._worked else 1
-            batches: list[list[str]] = []
-            while len(batches) < width and place < len(distinct):
-                batches.append(self._next_batch(distinct, place))
-                place += len(batches[-1])
-            async with together() as tasks:
-                found = [tasks.create_task(calls.batch(batch)) for batch in batches]
-            for batch, task in zip(batches, found, strict=True):
-                vectors.update(zip(batch, task.result(), strict=True))
+        if purpose == "query":
+            made, used = await self._called(distinct, urgent=True)
+        else:
+            made, used = await self._batches.embed(distinct)
+        vectors = dict(zip(distinct, made, strict=True))
         result = [vectors[text] for text in texts]
         if purpose == "query" and NONE in result:
             raise BadModelOutput("the embedding model has no vector for this text")
-        return Embeddings(result, Usage(0, calls.tokens, 0, calls.tokens * self._price / 1_000_000))
+        return Embeddings(result, Usage(0, used, 0, used * self._price / 1_000_000))
 
-    def _next_batch(self, texts: Sequence[str], place: int) -> list[str]:
-        batch: list[str] = []
+    async def _called(
+        self, texts: Sequence[str], *, urgent: bool = False
+    ) -> tuple[list[Vector], int]:
+        calls = _Calls(self, urgent=urgent)
+        made: list[Vector] = []
+        while len(made) < len(texts):
+            rest = texts[len(made) :]
+            made += await calls.batch(rest[: self._fitting(rest)])
+        return made, calls.tokens
+
+    def _width(self) -> int:
+        """One call at first, so that what it finds out (dimension, batch size) serves all."""
+        return self._client.endpoint.limits.concurrency if self._worked else 1
+
+    def _fitting(self, texts: Sequence[str]) -> int:
+        """How many of the texts, at least one, go into one call."""
         room = BATCH_TOKENS
-        for text in texts[place : place + self._batch]:
+        for place, text in enumerate(texts[: self._batch]):
             room -= min(len(text), LONGEST)  # a token has a character at least
-            if batch and room < 0:
-                break
-            batch.append(text)
-        return batch
+            if place and room < 0:
+                return place
+        return min(len(texts), self._batch)
 
     async def call(
         self, texts: Sequence[str], *, urgent: bool, attempts: int | None = None
