@@ -8,7 +8,7 @@ import re
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import lru_cache, partial
 from math import ceil
 from typing import Literal
 
@@ -64,6 +64,8 @@ class ChatModel:
         urgent: bool = False,
     ) -> None:
         self.model, self.tokenizer, self.form = model, tokenizer, form
+        # Three times a call, of which the long system prompt is always the same.
+        self._count = lru_cache(maxsize=128)(tokenizer.count)
         self.context_tokens = context_tokens
         self._client, self._price, self._temperature = client, price, temperature
         self._urgent = urgent
@@ -81,7 +83,7 @@ class ChatModel:
     def tokens(self, prompt: Prompt) -> int:
         """Of a prompt, about: the frame of a chat differs from model to model."""
         texts = (prompt.system, *(turn.content for turn in prompt.history), prompt.user)
-        return sum(self.tokenizer.count(text) + 4 for text in texts)
+        return sum(self._count(text) + 4 for text in texts)
 
     async def complete(self, prompt: Prompt, schema: Schema | None = None) -> Completion:
         """One call (unless the server must first be found out). A reply cut at the length limit is

@@ -235,9 +235,8 @@ def _records_by_name(items: Mapping[str, object]) -> list[object]:
 
 def _looks_like_lines(text: str) -> bool:
     """A separator before the first brace: JSON would have its opening bracket first."""
-    separator = SEPARATOR.search(text)
     braces = [place for place in (text.find("{"), text.find("[")) if place >= 0]
-    return separator is not None and (not braces or separator.start() < min(braces))
+    return SEPARATOR.search(text, 0, min(braces, default=len(text))) is not None
 
 
 def _lowered(value: Mapping[str, object]) -> dict[str, object]:

@@ -9,20 +9,18 @@ import asyncio
 import queue
 import sqlite3
 import time
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TypeVar, cast
+from typing import TypeVar
 
 from app.errors import Misconfigured, Unavailable
 from app.stores.refusals import check_schema, lone_surrogate
+from app.stores.sqlite.threads import Order, Threads
 
 SCHEMA = 6  # the newest file in migrations/sqlite
 READERS = 4
-TOGETHER = 32  # writes of one transaction at most
+TOGETHER = 32  # at most: writes of one transaction, reads that are told at once
 BUSY_SECONDS = 20.0  # how long a writer waits for another process
 _PRAGMAS = (
     "foreign_keys = on",
@@ -44,10 +42,9 @@ class SqliteDatabase:
     def __init__(self, path: Path, *, clock: Clock = time.time) -> None:
         self.clock = clock
         self._path = path
-        self._writer = ThreadPoolExecutor(1, thread_name_prefix="sqlite-writer")
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="sqlite-reader")
+        self._writer = Threads(1, "sqlite-writer", TOGETHER, self._write_all)
+        self._readers = Threads(READERS, "sqlite-reader", TOGETHER, self._read_all)
         self._connections: list[sqlite3.Connection] = []
-        self._waiting: deque[_Order] = deque()
         self._idle: queue.SimpleQueue[sqlite3.Connection] = queue.SimpleQueue()
         self._write_connection: sqlite3.Connection | None = None
 
@@ -57,7 +54,7 @@ class SqliteDatabase:
         """Raises `Misconfigured` unless the file has exactly the schema of this version."""
         database = cls(path, clock=clock)
         try:
-            await asyncio.get_running_loop().run_in_executor(database._writer, database._connect)
+            await asyncio.to_thread(database._connect)
             yield database
         finally:
             await asyncio.shield(asyncio.to_thread(database._close))
@@ -74,14 +71,11 @@ class SqliteDatabase:
 
         What waits for its turn meanwhile is committed with it, each work in a savepoint of its own:
         what one of them raises undoes that one alone."""
-        order = _Order(work, durable)
-        self._waiting.append(order)
-        self._writer.submit(self._write_waiting)
-        return cast(Result, await asyncio.wrap_future(order.done))
+        return await self._writer.ask(work, durable=durable)
 
     async def read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """`work` on one snapshot."""
-        return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, work)
+        return await self._readers.ask(work)
 
     async def rows(self, sql: str, parameters: Parameters) -> list[sqlite3.Row]:
         return await self.read(lambda connection: connection.execute(sql, parameters).fetchall())
@@ -114,22 +108,15 @@ class SqliteDatabase:
                 connection.execute(f"pragma {line}")
         return connection
 
-    def _write_waiting(self) -> None:
-        """Each order submits this once; an earlier call may have written what it came for."""
-        orders = [self._waiting.popleft() for _ in range(min(TOGETHER, len(self._waiting)))]
-        begun = [order for order in orders if order.done.set_running_or_notify_cancel()]
-        if not begun:
-            return
+    def _write_all(self, orders: Sequence[Order]) -> None:
         try:
             with _translated():
-                self._write(begun)
+                self._write(orders)
         except BaseException as error:  # of the transaction, so of all in it
-            for order in begun:
+            for order in orders:
                 order.error = order.error or error
-        for order in begun:
-            order.tell()
 
-    def _write(self, orders: Sequence[_Order]) -> None:
+    def _write(self, orders: Sequence[Order]) -> None:
         connection = self._write_connection
         assert connection is not None, "the database is open"
         durable = any(order.durable for order in orders)
@@ -143,6 +130,13 @@ class SqliteDatabase:
             if connection.in_transaction:
                 connection.execute("rollback")
             raise
+
+    def _read_all(self, orders: Sequence[Order]) -> None:
+        for order in orders:
+            try:
+                order.result = self._read(order.work)
+            except BaseException as error:
+                order.error = error
 
     def _read(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         connection = self._idle.get()
@@ -164,24 +158,7 @@ class SqliteDatabase:
             connection.close()
 
 
-@dataclass(slots=True)
-class _Order:
-    """A write that waits for its turn."""
-
-    work: Callable[[sqlite3.Connection], object]
-    durable: bool
-    done: Future[object] = field(default_factory=Future)
-    result: object = None
-    error: BaseException | None = None
-
-    def tell(self) -> None:
-        if self.error is not None:
-            self.done.set_exception(self.error)
-        else:
-            self.done.set_result(self.result)
-
-
-def _in_savepoint(connection: sqlite3.Connection, order: _Order) -> None:
+def _in_savepoint(connection: sqlite3.Connection, order: Order) -> None:
     """Raises where the error ended the whole transaction (a full disk does)."""
     connection.execute("savepoint work")
     try:
