@@ -14,11 +14,14 @@ import asyncio
 import json
 import logging
 import random
+import sys
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from importlib.util import find_spec
+from types import ModuleType
+from typing import TypeVar, cast
 from urllib.parse import urlsplit
 
 import httpx
@@ -93,6 +96,10 @@ class Request:
 @asynccontextmanager
 async def open_http() -> AsyncIterator[httpx.AsyncClient]:
     """The client that all endpoints of a process share."""
+    # httpcore imports it with every lock that it makes; one that is not installed is looked for in
+    # all folders each time, 34 times a document.
+    if find_spec("sniffio") is None:
+        sys.modules["sniffio"] = cast(ModuleType, None)  # "not there", in Python's own words
     limits = httpx.Limits(max_connections=None, max_keepalive_connections=64, keepalive_expiry=30)
     async with httpx.AsyncClient(limits=limits, follow_redirects=False) as http:
         yield http

@@ -5,8 +5,9 @@ Stores lock and read them, count rows of evidence in or out, and write them back
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
+
+import orjson
 
 from app.folding import (
     MAX_KEYWORDS,
@@ -23,9 +24,9 @@ from app.stores.records import Record, dump, thousandths
 
 def tally_of(row: Record) -> EntityTally:
     return EntityTally(
-        json.loads(row["names_tally"]),
-        json.loads(row["kinds_tally"]),
-        json.loads(row["aliases_tally"]),
+        orjson.loads(row["names_tally"]),
+        orjson.loads(row["kinds_tally"]),
+        orjson.loads(row["aliases_tally"]),
     )
 
 
@@ -72,7 +73,7 @@ class NameCount:
 
 
 def name_tally_of(text: str) -> NameTally:
-    return NameTally(**json.loads(text))
+    return NameTally(**orjson.loads(text))
 
 
 def name_tally_json(tally: NameTally) -> str:

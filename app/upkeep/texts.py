@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from app.domain import Kind, Mark, Point, Ref, Vector
 from app.indexed import chunk_text, document_title, entity_text, relation_text, report_text
@@ -21,10 +21,10 @@ class Text:
     revision: int
     indexed: str
     document_id: str = ""
+    digest: str = field(init=False)
 
-    @property
-    def digest(self) -> str:
-        return hashlib.sha256(self.text.encode()).hexdigest()[:32]
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "digest", hashlib.sha256(self.text.encode()).hexdigest()[:32])
 
     @property
     def mark(self) -> Mark:

@@ -7,10 +7,11 @@ computed from tallies of its rows (`app.folding`).
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from sqlite3 import Connection, Row
+
+import orjson
 
 from app.domain import relation_ends
 from app.folding import (
@@ -158,11 +159,11 @@ def _take(
     ):
         mention = MentionRow(
             row["key"], row["name"], row["kind"], row["description"],
-            tuple(json.loads(row["aliases"])), bool(row["about"]), surfaces_of(row["surfaces"]),
+            tuple(orjson.loads(row["aliases"])), bool(row["about"]), surfaces_of(row["surfaces"]),
         )  # fmt: skip
         evidence.mentions.append(mention)
         told.append((row["chunk"], mention))
-        evidence.aliases += [(alias, row["key"]) for alias in json.loads(row["alias_keys"])]
+        evidence.aliases += [(alias, row["key"]) for alias in orjson.loads(row["alias_keys"])]
     for row in connection.execute(
         "select r.key, a.source, a.target, a.description, a.keywords, a.strength"
         " from json_each(:chunks) c cross join assertions a cross join relations r"
@@ -172,7 +173,7 @@ def _take(
         evidence.assertions.append(
             AssertionRow(
                 row["key"], row["source"], row["target"], row["description"],
-                tuple(json.loads(row["keywords"])), strength(row["strength"]),
+                tuple(orjson.loads(row["keywords"])), strength(row["strength"]),
             )
         )  # fmt: skip
     entities, _ = _count(connection, workspace, evidence, -1)
@@ -288,7 +289,7 @@ def _relations(
     return {
         row["key"]: _Relation(
             seq=row["seq"],
-            tally=json.loads(row["keywords_tally"]),
+            tally=orjson.loads(row["keywords_tally"]),
             weight=row["weight"],
             mentions=row["mentions"],
             described=row["described"],

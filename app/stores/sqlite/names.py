@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from sqlite3 import Connection, Row
+
+import orjson
 
 from app.domain import KnownName, Placement, Ruling
 from app.folding import document_of
@@ -239,13 +240,13 @@ def _name_of(row: Row) -> KnownName:
         scopes=tally.scopes,
         entity=row["entity"],
         revision=row["revision"],
-        blocks=tuple(json.loads(row["blocks"])),
+        blocks=tuple(orjson.loads(row["blocks"])),
     )
 
 
 def _reviewed_of(row: Row) -> Reviewed:
     pair = Pair(
         row["one"], row["other"], row["relation"], row["base"], row["score"], row["veto"],
-        json.loads(row["features"]), row["leaf"],
+        orjson.loads(row["features"]), row["leaf"],
     )  # fmt: skip
     return Reviewed(pair, row["decision"], row["tie"])

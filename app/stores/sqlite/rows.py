@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from sqlite3 import Row
+
+import orjson
 
 from app.domain import Chunk, Document, Entity, Job, Kind, Relation, Usage
 from app.stores import records
@@ -59,7 +60,7 @@ def document_of(row: Row) -> Document:
         pending=revision_of(row["pending"]),
         job=job_of(row),
         chunks=row["chunks"],
-        warnings=tuple(json.loads(row["warnings"])),
+        warnings=tuple(orjson.loads(row["warnings"])),
         usage=Usage(
             row["llm_calls"], row["prompt_tokens"], row["completion_tokens"], row["cost"]
         ),
@@ -76,15 +77,15 @@ def job_of(row: Row) -> Job:
 
 
 def chunk_of(row: Row) -> Chunk:
-    return records.chunk_of(row, json.loads(row["headings"]))
+    return records.chunk_of(row, orjson.loads(row["headings"]))
 
 
 def entity_of(row: Row) -> Entity:
-    return records.entity_of(row, json.loads(row["aliases"]))
+    return records.entity_of(row, orjson.loads(row["aliases"]))
 
 
 def relation_of(row: Row) -> Relation:
     return records.relation_of(
-        row, json.loads(row["keywords"]), weight=strength(row["weight"]),
+        row, orjson.loads(row["keywords"]), weight=strength(row["weight"]),
         source_name=row["source_name"], target_name=row["target_name"],
     )  # fmt: skip
