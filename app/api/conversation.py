@@ -10,7 +10,8 @@ from pydantic import BaseModel, Field
 
 from app.api import answering
 from app.api.deps import Deployment
-from app.api.query import MAX_QUERY, MAX_TURN_CHARACTERS, MAX_TURNS, CitationBody
+from app.api.query import CitationBody
+from app.api.questions import MAX_QUERY, MAX_TURN_CHARACTERS, MAX_TURNS
 from app.domain import Mode, Question, Turn
 from app.errors import AppError, Invalid, NotFound
 from app.ports import Workspace

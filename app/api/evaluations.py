@@ -14,7 +14,7 @@ from pydantic import BaseModel, Field, StringConstraints, ValidationError, model
 from app.api.deps import Deployed, JsonOnly, Readable, Writable
 from app.api.fields import MAX_ID, Body
 from app.api.problems import responses
-from app.api.query import MAX_QUERY, QuestionBody
+from app.api.questions import MAX_QUERY, QuestionBody
 from app.api.schemas import FailureBody, after, cursor_of, moment, page_of
 from app.domain import Evaluation, Job, Mode, Plan, State, first_ticket
 from app.errors import Conflict, Invalid, NoModel, NotFound

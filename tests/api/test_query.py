@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from app.api.query import QuestionBody
+from app.api.questions import QuestionBody
 from app.domain import Budget, Completion, Context, Keywords, Mode, Prompt, Question, Turn, Usage
 from app.errors import Overloaded, Unavailable
 from app.llm.chat import ChatModel, Price
