@@ -6,6 +6,7 @@ import asyncio
 import re
 import sqlite3
 import sys
+import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -438,3 +439,38 @@ async def test_a_full_disk_is_unavailable_and_passes(path: Path) -> None:
         connection.execute("pragma max_page_count = 1000000")
         await documents.submit("d1", big, make.job("d1"))
         assert [one.id for one in await documents.page()] == ["d0", "d1"]
+
+
+async def test_writes_that_wait_together_are_one_transaction_in_which_each_fails_alone(
+    path: Path,
+) -> None:
+    async with opened(path) as database:
+
+        def blocking(connection: sqlite3.Connection) -> None:
+            begun.set()
+            going_on.wait()
+
+        def insert(key: str, fault: Exception | None = None) -> None:
+            def work(connection: sqlite3.Connection) -> int:
+                connection.execute("insert into entities (workspace, key) values ('w', ?)", [key])
+                if fault:
+                    raise fault
+                return connection.total_changes
+
+            tasks.append(asyncio.create_task(database.write(work)))
+
+        begun, going_on = threading.Event(), threading.Event()
+        tasks: list[asyncio.Task[int]] = []
+        first = asyncio.create_task(database.write(blocking))
+        await asyncio.to_thread(begun.wait)
+        insert("one")
+        insert("two", Invalid("no"))
+        insert("three")
+        await asyncio.sleep(0)
+        going_on.set()
+        await first
+        one, two, three = await asyncio.gather(*tasks, return_exceptions=True)
+        assert isinstance(two, Invalid)
+        assert isinstance(one, int) and isinstance(three, int)
+        rows = await database.rows("select key from entities order by key", {})
+        assert [row["key"] for row in rows] == ["one", "three"]

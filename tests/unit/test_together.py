@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from app.errors import Unavailable
-from app.together import outcomes, together
+from app.together import Turns, outcomes, together
 
 
 async def _fail(error: Exception) -> None:
@@ -89,3 +89,11 @@ async def test_a_cancellation_ends_all_of_it() -> None:
     with pytest.raises(asyncio.CancelledError):
         await task
     assert ended
+
+
+async def test_turns_are_taken_by_name() -> None:
+    turns = Turns()
+    async with turns.of("w"):
+        assert turns.of("w").locked()
+        assert not turns.of("other").locked()
+    assert not turns.of("w").locked()
