@@ -27,8 +27,8 @@ MANIFEST = "manifest.json"
 PREFIX = "heliograph"
 THREADS = 4  # callers, and of each shard's search pool, which has 8 by default on two cores
 # 4 bits a dimension beside the floats (256 bytes a point): a search reads these first and scores
-# the best again from the floats, so that it finds the same in about a third of the time. Folders made
-# without them stay as they are until `reindex`.
+# the best again from the floats, so that it finds the same in about a third of the time. Folders
+# made without them stay as they are until `reindex`.
 ROUGH = qe.TurboQuantQuantizationConfig(bits=qe.TurboQuantBitSize.Bits4)
 
 log = logging.getLogger("heliograph.vectors")
