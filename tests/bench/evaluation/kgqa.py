@@ -40,6 +40,6 @@ def measure(results: Path, cache: Path, *, anew: bool, keep: bool) -> None:
 def shown(results: Path) -> list[str]:
     path = results / f"{KEY}.json"
     if not path.exists():
-        return ["Not measured yet."]
+        return ["Not measured with the present code."]
     lines = json.loads(path.read_text(encoding="utf-8"))["lines"]
     return [f"    {line}" for line in lines]
