@@ -26,7 +26,7 @@ from app.telemetry import configure_logging
 from app.upkeep.litter import FOLDERS, Litter
 from app.wiring import arq_options, open_services
 from workers.crew import Crew
-from workers.runner import Terms, sweep
+from workers.runner import Terms, holders_first, sweep
 
 log = logging.getLogger("heliograph.worker")
 
@@ -126,14 +126,13 @@ async def _clear_for_ever(services: Services) -> None:
 
 
 async def _back(services: Services, terms: Terms) -> None:
-    """Wait until the store is back, and then until whoever holds a lease that ran out meanwhile has
-    renewed it: taken from them, their work would be done twice, and model calls paid for twice."""
+    """Wait until the store is back and whoever holds a lease has renewed it."""
     while True:
         await asyncio.sleep(min(1.0, terms.lease / 3))
         with contextlib.suppress(AppError):
             await services.journal.overdue(limit=1, lease=terms.lease)
             break
-    await asyncio.sleep(min(2.0, terms.lease / 2))
+    await asyncio.sleep(holders_first(terms.lease))
 
 
 # --- a process of its own ------------------------------------------------------------------------

@@ -11,6 +11,7 @@ import asyncio
 import contextlib
 import logging
 import random
+import time
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
@@ -25,6 +26,7 @@ log = logging.getLogger("heliograph.worker")
 MAX_DELAY = 60.0
 RESEND_SECONDS = 20.0  # at most, between sending a step again and sending it once more
 BEAT = 3.0  # seconds at most until a step hears that its job was cancelled, and spends no more
+RENEW_SECONDS = 5.0  # in which each holder of a lease tries to renew it, once the store is back
 AGAIN = 0.5  # seconds between tries to keep a lease while the store is away
 
 
@@ -58,7 +60,11 @@ async def run_ticket(
 async def sweep(services: Services, terms: Terms, *, limit: int = 1000) -> int:
     """Send again what a crash, a lost message or a full queue left lying; returns how many. Most of
     it merely waits for its turn, so it is left alone for a while then, and others get theirs."""
+    began = time.monotonic()
     tickets = await services.journal.overdue(limit=limit, lease=terms.lease)
+    if tickets and time.monotonic() - began > terms.lease / 3:  # the store was away meanwhile
+        await asyncio.sleep(holders_first(terms.lease))
+        tickets = await services.journal.overdue(limit=limit, lease=terms.lease)
     if tickets:
         lost = sum(ticket.attempt > 0 for ticket in tickets)
         level = logging.INFO if lost else logging.DEBUG  # the rest may merely wait for its turn
@@ -67,6 +73,12 @@ async def sweep(services: Services, terms: Terms, *, limit: int = 1000) -> int:
         wait = min(RESEND_SECONDS, terms.lease * 2 / 3)
         await services.journal.resent(tickets, wait=wait)
     return len(tickets)
+
+
+def holders_first(lease: float) -> float:
+    """Seconds until those whose leases ran out while the store was away have renewed them: taken
+    from them, their work would be done twice, and model calls paid for twice."""
+    return min(RENEW_SECONDS, lease / 2)
 
 
 async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None:

@@ -54,6 +54,33 @@ async def test_an_answer_is_held_until_the_store_takes_it(
     assert (await rig.workspace().documents.get("d")).status is Status.READY
 
 
+async def test_holders_of_leases_come_first_when_the_store_answers_late(rig: Rig) -> None:
+    """A store that is away for less than its client tries again raises nothing: the sweep's own
+    question just takes as long, and every lease has run out by its answer."""
+    rig.terms = replace(rig.terms, lease=0.6)
+    await rig.submit(TEXT, "d")
+    [ticket] = rig.queue.sent
+    step = await rig.services.journal.claim(ticket.step_id, lease=0.6, tries=5)
+    assert step is not None
+    journal = rig.services.journal
+
+    class Late(Away):
+        async def _guarded(self, *args: Any, **named: Any) -> Any:
+            if self._failures:
+                self._failures.pop()
+                await asyncio.sleep(1.0)
+                asyncio.get_running_loop().call_later(0.1, lambda: renewals.append(renew()))
+            return await getattr(self._inner, self._method)(*args, **named)
+
+    def renew() -> asyncio.Task[Any]:
+        return asyncio.ensure_future(journal.renew(step, lease=0.6))
+
+    renewals: list[asyncio.Task[Any]] = []
+    rig.services = replace(rig.services, journal=Late(journal, [Unavailable("")], "overdue"))
+    assert await sweep(rig.services, rig.terms) == 0
+    assert renewals and await renewals[0]
+
+
 async def test_what_was_cancelled_is_not_held_any_more(
     rig: Rig, monkeypatch: pytest.MonkeyPatch
 ) -> None:

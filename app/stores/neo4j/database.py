@@ -160,6 +160,7 @@ async def connect(url: str, user: str, password: str) -> AsyncIterator[AsyncDriv
             connection_acquisition_timeout=30.0,
             max_transaction_retry_time=RETRY_SECONDS,
             initial_retry_delay=0.05,  # after a deadlock the other one is done in no time
+            retry_delay_multiplier=1.1,  # 3 s at most: a lease is renewed soon after an outage
             retry_delay_jitter_factor=0.5,
             # performance hints and the like are for developers, not for the log of a service
             notifications_min_severity=NotificationMinimumSeverity.OFF,
