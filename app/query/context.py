@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -118,12 +117,10 @@ def theme_text(theme: Theme) -> str:
 
 
 def source_text(source: Source) -> str:
-    return f"{source_head(source)}\n{source.chunk.text}"
-
-
-def source_head(source: Source) -> str:
     headings = " > ".join(source.chunk.headings)
-    return f"[{source.number}] {source.document_name} ({source.date}) {headings}"
+    return (
+        f"[{source.number}] {source.document_name} ({source.date}) {headings}\n{source.chunk.text}"
+    )
 
 
 # --- descriptions --------------------------------------------------------------------------------
@@ -250,8 +247,7 @@ class _Room:
     def sources(
         self, ranked: Sequence[tuple[Hit, Chunk]], documents: dict[str, Document], total: int
     ) -> tuple[list[Source], int]:
-        """Numbered chunks without what an earlier one shows already; the last is cut to fit. What
-        their texts cost was counted when they were made."""
+        """Numbered chunks without what an earlier one shows already; the last is cut to fit."""
         kept: list[Source] = []
         shortened = 0
         for hit, whole in ranked:
@@ -262,15 +258,15 @@ class _Room:
             source = Source(
                 len(kept) + 1, chunk, document.revision.name, _date(document), hit.score
             )
-            about = self._tokenizer.count(source_head(source)) + OVERHEAD
-            if self.used + about + chunk.tokens > total:
-                room = total - self.used - about
+            cost = self._tokenizer.count(source_text(source)) + OVERHEAD
+            if self.used + cost > total:
+                room = total - self.used - (cost - self._tokenizer.count(chunk.text))
                 if room < MIN_PIECE:
                     break
                 text = self._tokenizer.cut(chunk.text, room - SEAM)
                 source = replace(source, chunk=self._piece(chunk, 0, text))
+                cost = self._tokenizer.count(source_text(source)) + OVERHEAD
                 shortened += 1
-            cost = about + source.chunk.tokens
             kept.append(source)
             self.used += cost
         return kept, shortened
@@ -302,7 +298,7 @@ def _unseen(chunk: Chunk, kept: Sequence[Source]) -> Chunk | None:
     text = chunk.text[start - chunk.start : end - chunk.start]
     if not text.strip():
         return None
-    tokens = max(1, math.ceil(chunk.tokens * len(text) / len(chunk.text)))
+    tokens = max(1, round(chunk.tokens * len(text) / len(chunk.text)))
     return replace(chunk, text=text, start=start, end=end, tokens=tokens)
 
 

@@ -48,6 +48,19 @@ async def test_no_budget_is_exceeded(
     assert packed.sources or total < 100
 
 
+@pytest.mark.parametrize("total", [60, 120, 400])
+async def test_a_budget_holds_whatever_a_chunk_says_of_its_tokens(
+    empty: Library, total: int
+) -> None:
+    """The setting of the tokenizer may have changed since, or an archive may tell another number:
+    the library says a quarter of the characters, which these characters exceed."""
+    await empty.add("dense", "Harbour", "".join(map(chr, range(0x4E00, 0x4E00 + 300))))
+    await empty.index()
+    packed = await all_of(empty, Question("x", budget=Budget(0, 0, total)), "dense")
+    count = empty.models.tokenizer.count
+    assert sum(count(source_text(one)) for one in packed.sources) <= packed.tokens <= total
+
+
 async def test_chunks_get_at_least_half_of_a_small_budget(growing: Library) -> None:
     await growing.add("long", "Harbour", LONG)
     await growing.index()
