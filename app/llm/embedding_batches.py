@@ -2,7 +2,7 @@
 
 A call costs 2 ms of CPU beside its texts (HTTP, and two round trips to the book of limits), and a
 short document has a third of a batch. What comes while calls are under way waits until they make a
-full batch or one of the calls ends: with a model that answers at once 1.4 -> 0.3 calls a document.
+full batch or one of the calls ends: with a model that answers at once 1.4 -> 0.7 calls a document.
 """
 
 from __future__ import annotations

@@ -7,12 +7,12 @@ import math
 from collections.abc import AsyncIterator, Mapping, Sequence
 
 from app.domain import Kind, Point, Ref
-from app.holdings import HeldEntity, HeldRelation
 from app.indexed import chunk_text, document_title, entity_text, relation_text, report_text
-from app.paging import Read, pages
+from app.paging import pages
 from app.ports import Workspace
 from app.terms import AVERAGE_TERMS, document_sparse
 from app.upkeep.differences import Difference
+from app.upkeep.owners import owners
 
 PAGE = 128
 LENGTH = 0.001  # how far a vector's length may be from 1
@@ -35,17 +35,12 @@ async def _indexed(workspace: Workspace) -> AsyncIterator[list[Ref]]:
     """What the record says has a vector of its present text."""
     async for chunks in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         yield [Ref(Kind.CHUNK, one.chunk.id) for one in chunks if one.live and one.indexed]
-    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
-        (Kind.ENTITY, workspace.archive.entities),
-        (Kind.RELATION, workspace.archive.relations),
-    )
-    for kind, read in readers:
-        async for page in pages(read, lambda one: one.key, PAGE):
-            yield [
-                Ref(kind, one.key)
-                for one in page
-                if one.mentions and 0 < one.progress.profiled <= one.progress.indexed
-            ]
+    async for kind, page in owners(workspace.archive, PAGE):
+        yield [
+            Ref(kind, one.key)
+            for one in page
+            if one.mentions and 0 < one.progress.profiled <= one.progress.indexed
+        ]
     async for communities in pages(workspace.communities.page, lambda one: one.id, PAGE):
         yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report and one.indexed]
 

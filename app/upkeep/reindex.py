@@ -19,9 +19,9 @@ from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from app.domain import Kind, Mark, Ref, Usage
-from app.holdings import HeldEntity, HeldRelation
-from app.paging import Read, pages
+from app.paging import pages
 from app.ports import Embedder, NextVectors, Services, VectorStore, Workspace
+from app.upkeep.owners import owners
 from app.upkeep.texts import Text, points_of, texts_of
 
 log = logging.getLogger("heliograph.reindex")
@@ -172,12 +172,7 @@ async def _refs(workspace: Workspace) -> AsyncIterator[list[Ref]]:
     """All that is visible, in pages."""
     async for chunks in pages(workspace.archive.chunks, lambda one: one.chunk.id, PAGE):
         yield [Ref(Kind.CHUNK, one.chunk.id) for one in chunks if one.live]
-    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
-        (Kind.ENTITY, workspace.archive.entities),
-        (Kind.RELATION, workspace.archive.relations),
-    )
-    for kind, read in readers:
-        async for page in pages(read, lambda one: one.key, PAGE):
-            yield [Ref(kind, one.key) for one in page if one.mentions]
+    async for kind, page in owners(workspace.archive, PAGE):
+        yield [Ref(kind, one.key) for one in page if one.mentions]
     async for communities in pages(workspace.communities.page, lambda one: one.id, PAGE):
         yield [Ref(Kind.COMMUNITY, one.id) for one in communities if one.report]

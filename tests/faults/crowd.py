@@ -24,8 +24,8 @@ from tests.faults.workload import NAMES, PATIENCE, Client, Op, paragraph
 from tests.servers import free_port
 
 WORKERS, BATCH, CLIENTS = 4, 10, 4
-# What must not be seen in any log: a conflict that nobody solved, or a bug.
 WAKEUP = "Exception ignored when trying to write to the signal wakeup fd"
+# What must not be seen in any log: a conflict that nobody solved, or a bug.
 SURFACED = re.compile(r"deadlock|step\.bug|sweep\.bug|Traceback|job\.failed", re.IGNORECASE)
 
 

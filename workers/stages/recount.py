@@ -11,10 +11,10 @@ from collections.abc import AsyncIterator, Sequence
 from functools import partial
 
 from app.domain import Kind, Ref, Step
-from app.holdings import HeldEntity, HeldRelation
-from app.paging import Read, pages
+from app.paging import pages
 from app.ports import Models, Workspace
 from app.resolution.settlement import Settlement
+from app.upkeep.owners import owners
 from workers.shards import coded, decoded, shards
 
 log = logging.getLogger("heliograph.rebuild")
@@ -87,13 +87,8 @@ async def _told(workspace: Workspace) -> AsyncIterator[tuple[set[Ref], set[str]]
 
 
 async def _stored(workspace: Workspace) -> AsyncIterator[set[Ref]]:
-    readers: tuple[tuple[Kind, Read[HeldEntity | HeldRelation]], ...] = (
-        (Kind.ENTITY, workspace.archive.entities),
-        (Kind.RELATION, workspace.archive.relations),
-    )
-    for kind, read in readers:
-        async for page in pages(read, lambda one: one.key, PAGE):
-            yield {Ref(kind, one.key) for one in page}
+    async for kind, page in owners(workspace.archive, PAGE):
+        yield {Ref(kind, one.key) for one in page}
 
 
 async def _named(workspace: Workspace) -> AsyncIterator[set[str]]:
