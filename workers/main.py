@@ -36,6 +36,7 @@ SWEEP_SECONDS = 10.0  # at most; with a shorter lease a third of it
 RESTART_SECONDS = 1.0
 LEAVE_SECONDS = 5.0  # for steps under way when the process is told to stop
 POLL_SECONDS = 0.05
+HANDS = 4  # tickets between queue and claim at a time; steps under way are the crew's to count
 
 
 async def run_step(context: dict[str, Any], step_id: str) -> None:
@@ -43,12 +44,22 @@ async def run_step(context: dict[str, Any], step_id: str) -> None:
     await context["crew"].take(step_id)
 
 
+class StepWorker(Worker):
+    """arq's worker, but for that it leaves to others what its own crew has no place for."""
+
+    async def start_jobs(self, job_ids: list[bytes]) -> None:
+        crew: Crew = self.ctx["crew"]
+        for job_id in job_ids:
+            await crew.vacancy(lambda: self.job_counter)
+            await super().start_jobs([job_id])
+
+
 def arq_settings(settings: Settings) -> dict[str, Any]:
     """Arguments of arq's worker."""
     return {
         **arq_options(settings),
         "functions": [func(cast(Any, run_step), name="run_step", max_tries=1_000_000)],
-        "max_jobs": settings.max_jobs,
+        "max_jobs": HANDS,
         "keep_result": 0,
         "poll_delay": POLL_SECONDS,
         "log_results": False,
@@ -59,7 +70,7 @@ def arq_settings(settings: Settings) -> dict[str, Any]:
 async def working(services: Services, settings: Settings) -> AsyncIterator[asyncio.Task[None]]:
     """A worker inside this process, over services that are open already; yields its task."""
     terms = _terms(settings)
-    crew = Crew(services, terms)
+    crew = Crew(services, terms, settings.max_jobs)
     sweeper = asyncio.create_task(_sweep_for_ever(services, terms))
     clearer = asyncio.create_task(_clear_for_ever(services))
     running = asyncio.create_task(_work_for_ever(crew, settings))
@@ -84,7 +95,7 @@ async def _work_for_ever(crew: Crew, settings: Settings) -> None:
     """arq ends when the queue server is away for a moment; the service would go on without a
     worker."""
     while True:
-        worker = Worker(**arq_settings(settings), ctx={"crew": crew}, handle_signals=False)
+        worker = StepWorker(**arq_settings(settings), ctx={"crew": crew}, handle_signals=False)
         try:
             await worker.async_run()
         except Exception as error:  # arq's, whatever it is: steps never raise
@@ -169,7 +180,7 @@ async def _start(context: dict[str, Any]) -> None:
     stack = context["stack"] = AsyncExitStack()
     services = await stack.enter_async_context(open_services(settings))
     terms = _terms(settings)
-    context["crew"] = Crew(services, terms)
+    context["crew"] = Crew(services, terms, settings.max_jobs)
     context["sweeper"] = asyncio.create_task(_sweep_for_ever(services, terms))
     context["clearer"] = asyncio.create_task(_clear_for_ever(services))
     log.info("worker.started max_jobs=%d", settings.max_jobs)

@@ -39,16 +39,23 @@ class Terms:
 
 
 async def run_ticket(
+    services: Services, ticket: Ticket, terms: Terms, *, leaving: Callable[[], bool] = lambda: False
+) -> None:
+    """Claim a step and carry it out."""
+    step = await services.journal.claim(ticket.step_id, lease=terms.lease, tries=terms.tries)
+    await carry_out(services, step, terms, leaving=leaving)
+
+
+async def carry_out(
     services: Services,
-    ticket: Ticket,
+    step: Step | None,
     terms: Terms,
     *,
     leaving: Callable[[], bool] = lambda: False,
     under_way: Callable[[str], AbstractContextManager[object]] = nullcontext,
 ) -> None:
-    """Carry out a step and whatever opens behind it for this worker; no further once it leaves.
+    """Run a claimed step and whatever opens behind it for this worker; no further once it leaves.
     `under_way` is entered with the id of each step."""
-    step = await services.journal.claim(ticket.step_id, lease=terms.lease, tries=terms.tries)
     while step is not None:
         with under_way(step.id):
             step = await _run_step(services, step, terms)
@@ -83,14 +90,15 @@ def holders_first(lease: float) -> float:
 
 async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None:
     """Run one claimed step; returns the next one if it is already ours."""
+    run = _Run(services, step, terms)
     try:
         async with _heartbeat(services, step, terms):
-            opened = await _advance(services, step, terms)
+            opened = await run.advance()
     except _LeaseLost:
         log.warning("step.lost step=%s workspace=%s", step.id, step.workspace)
         return None
     except AppError as error:
-        await _retry_or_fail(services, step, error, terms)
+        await _retry_or_fail(services, run.at, error, terms)
         return None
     except asyncio.CancelledError:  # the worker is stopping: give the step back, uncounted
         await asyncio.shield(_give_back(services, step))
@@ -98,7 +106,7 @@ async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None
     except Exception as error:  # a bug: show it on the job, do not run it again
         log.exception("step.bug step=%s workspace=%s", step.id, step.workspace)
         await _fail(
-            services, step, "internal", f"internal error: {type(error).__name__}", retryable=True
+            services, run.at, "internal", f"internal error: {type(error).__name__}", retryable=True
         )
         return None
     log.debug(
@@ -114,31 +122,51 @@ async def _run_step(services: Services, step: Step, terms: Terms) -> Step | None
     return opened.step
 
 
-async def _advance(services: Services, step: Step, terms: Terms) -> Opened:
-    workspace, models = services.workspace(step.workspace), services.models
-    stage = plans.stage(step.plan, step.stage)
-    if stage.split is None or step.shard:
-        await stage.run(workspace, models, step)
-        return await _finish(services, step, terms, ahead=not step.shard)
-    shards = await stage.split(workspace, step)
-    if len(shards) > 1 or (shards and stage.durable):
-        return await services.journal.finish(step, shards=shards, lease=terms.lease)
-    if shards:
-        await stage.run(workspace, models, replace(step, shard=tuple(shards[0])))
-    return await _finish(services, step, terms, ahead=True)
+class _Run:
+    """One claim: the stage of its step and, where no other step of the job is open, the stages
+    after it that need no record. `at`: the step as the stage under way sees it."""
 
+    def __init__(self, services: Services, step: Step, terms: Terms) -> None:
+        self._workspace, self._models = services.workspace(step.workspace), services.models
+        self._journal, self._lease = services.journal, terms.lease
+        self._step = self.at = step
 
-async def _finish(services: Services, step: Step, terms: Terms, *, ahead: bool) -> Opened:
-    """Finish a step and name the stage after it. A step that owned its whole stage (`ahead`) may
-    look further and skip stages without work; one of many shards cannot know yet."""
-    workspace = services.workspace(step.workspace)
-    for stage in plans.following(step.plan, step.stage):
-        if not ahead or stage.split is None or await stage.split(workspace, step):
-            return await services.journal.finish(
-                step, next_stage=stage.name, next_status=stage.status, lease=terms.lease
-            )
-    ends = plans.ENDS.get(step.plan, Status.READY)
-    return await services.journal.finish(step, next_status=ends, lease=terms.lease)
+    async def advance(self) -> Opened:
+        step = self._step
+        stage = plans.stage(step.plan, step.stage)
+        if stage.split is not None and not step.shard:
+            shards = await stage.split(self._workspace, step)
+            if plans.recorded(stage, shards):
+                return await self._journal.finish(step, shards=shards, lease=self._lease)
+            if shards:
+                self.at = replace(step, shard=tuple(shards[0]))
+                await stage.run(self._workspace, self._models, self.at)
+        else:
+            await stage.run(self._workspace, self._models, step)
+        return await self._go_on(stage)
+
+    async def _go_on(self, stage: plans.Stage) -> Opened:
+        """Stages without work are skipped, but by one of many shards, which cannot know yet."""
+        step = self._step
+        for later in plans.following(step.plan, step.stage):
+            if not step.alone:
+                return await self._enter(later, [])
+            self.at = replace(step, stage=later.name, shard=())
+            shards = [[]] if later.split is None else await later.split(self._workspace, self.at)
+            if not shards:
+                continue
+            if not plans.joined(stage, later, shards):
+                return await self._enter(later, shards)
+            self.at = replace(self.at, shard=tuple(shards[0]))
+            await later.run(self._workspace, self._models, self.at)
+        ends = plans.ENDS.get(step.plan, Status.READY)
+        return await self._journal.finish(step, next_status=ends, lease=self._lease)
+
+    async def _enter(self, stage: plans.Stage, shards: plans.Shards) -> Opened:
+        return await self._journal.finish(
+            self._step, next_stage=stage.name, next_status=stage.status, shards=shards,
+            lease=self._lease,
+        )  # fmt: skip
 
 
 async def _retry_or_fail(services: Services, step: Step, error: AppError, terms: Terms) -> None:

@@ -117,6 +117,7 @@ class Step:
     shard: tuple[str, ...]
     attempt: int  # 1 for the first claim; fences writes of earlier claims
     tries: int = 1  # claims that count against the limit: all but those given back by a stop
+    alone: bool = False  # known to be the only open step of its job
 
 
 class Ticket(NamedTuple):

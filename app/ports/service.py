@@ -43,10 +43,12 @@ class Journal(Protocol):
     ) -> Opened:  # fmt: skip
         """One transaction: remove the step; add `shards` as steps `<job>.<stage>.<n>` (n from 1) or
         count its own shard as done; if no step is open any more, open `<job>.<next_stage>.0`, or,
-        without a next stage, close the job as done with `next_status`. The first step opened is
-        claimed for the caller. The job's status becomes `next_status` when the stage ends, and its
-        `done` and `total` begin at 0 with each stage. Empty shards are left out. A claim that is no
-        longer valid changes nothing."""
+        without a next stage, close the job as done with `next_status`. With a next stage `shards`
+        are of that one, and opened in place of its `0` (but not while other steps are open: whoever
+        finishes last divides it). The first step opened is claimed for the caller, and `alone`
+        where it is the only one. The job's status becomes `next_status` when the stage ends, and
+        its `done` and `total` begin anew with each stage. Empty shards are left out. A claim that
+        is no longer valid changes nothing."""
         ...
 
     async def release(self, step: Step, *, delay: float, error: str = "") -> Ticket | None:

@@ -37,7 +37,7 @@ EXPIRES = timedelta(days=30)
 # Longer than any job: arq must neither time a step out nor decide when it is delivered again.
 JOB_SECONDS = 7 * 24 * 3600
 ARQ_MARGIN = 10  # its mark of a job that it has taken outlives the longest job by so much
-STALE_SECONDS = 25  # from taking a job to the claim of its step; far more than it takes
+STALE_SECONDS = 25  # that a worker may keep a ticket for its next free place; then others may
 CALL_SECONDS = 15.0
 CONNECT_SECONDS = 10
 MAX_CONNECTIONS = 100
@@ -84,7 +84,7 @@ class ArqQueue:
                 raise outcome
 
     async def depth(self) -> int:
-        """Waiting, deferred and running steps."""
+        """Steps that wait for a worker or for their time."""
         with _errors():
             async with asyncio.timeout(CALL_SECONDS):
                 return int(await self._pool.zcard(QUEUE_NAME))

@@ -39,7 +39,7 @@ async def test_a_claimed_step_says_all_that_its_worker_needs(
 ) -> None:
     step = await claim(journal, f"{job.id}.parse.0")
     assert step == Step(
-        f"{job.id}.parse.0", job.id, workspace, Plan.INGEST, "d", "parse", (), attempt=1
+        f"{job.id}.parse.0", job.id, workspace, Plan.INGEST, "d", "parse", (), attempt=1, alone=True
     )
     running = await journal.job(workspace, job.id)
     assert (running.state, running.stage) == (State.RUNNING, "parse")
@@ -158,6 +158,47 @@ async def test_two_last_shards_at_once_open_the_next_stage_once(journal: Journal
     assert next_steps == [f"{job.id}.merge.0"]
 
 
+async def test_a_stage_is_entered_with_the_shards_that_are_known_of_it(
+    journal: Journal, job: Job, workspace: str
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    opened = await journal.finish(
+        step, next_stage="index", next_status=Status.INDEXING, shards=[["a", "b"], [], ["c"]],
+        lease=LEASE,
+    )  # fmt: skip
+    assert opened.step is not None
+    assert (opened.step.id, opened.step.shard) == (f"{job.id}.index.1", ("a", "b"))
+    assert not opened.step.alone
+    assert opened.send == (Ticket(f"{job.id}.index.2", 0),)
+    known = await journal.job(workspace, job.id)
+    assert (known.stage, known.status, known.done, known.total) == (
+        "index", Status.INDEXING, 0, 3,
+    )  # fmt: skip
+    other = await claim(journal, f"{job.id}.index.2")
+    assert not other.alone
+    # While another step is open nothing is entered: whoever finishes last divides it.
+    assert await journal.finish(
+        other, next_stage="publish", shards=[["x"]], lease=LEASE
+    ) == Opened()  # fmt: skip
+    last = (await journal.finish(opened.step, next_stage="publish", lease=LEASE)).step
+    assert last is not None
+    assert (last.id, last.shard, last.alone) == (f"{job.id}.publish.0", (), True)
+    known = await journal.job(workspace, job.id)
+    assert (known.stage, known.done, known.total) == ("publish", 0, 0)
+
+
+async def test_one_shard_of_the_next_stage_is_known_to_be_alone_until_it_is_claimed_again(
+    journal: Journal, job: Job
+) -> None:
+    step = await claim(journal, f"{job.id}.parse.0")
+    opened = await journal.finish(step, next_stage="index", shards=[["a"]], lease=LEASE)
+    assert opened.step is not None and opened.step.alone and not opened.send
+    await journal.release(opened.step, delay=0)
+    again = await claim(journal, opened.step.id)
+    assert (again.shard, again.alone) == (("a",), False)
+    assert (await journal.finish(again, lease=LEASE)).job_done
+
+
 async def test_many_workers_and_double_deliveries_run_each_step_once(
     journal: Journal, documents: Documents
 ) -> None:
@@ -181,9 +222,9 @@ async def test_many_workers_and_double_deliveries_run_each_step_once(
                 ran[step.id] += 1
                 split = step.stage != "index" and not step.shard
                 shards = [[f"{n}"] for n in range(4)] if split else []
-                next_stage = {"parse": "extract", "extract": "index", "index": ""}[step.stage]
+                after = {"parse": "extract", "extract": "index", "index": ""}[step.stage]
                 opened = await journal.finish(
-                    step, shards=shards, next_stage=next_stage, lease=LEASE
+                    step, shards=shards, next_stage="" if split else after, lease=LEASE
                 )
                 for one in opened.send:
                     tickets.put_nowait(one)

@@ -134,7 +134,7 @@ async def test_a_lease_that_ran_out_while_writes_failed_does_not_double_the_step
     full: Any = Full(journal, disk, "renew")
     rig.services = replace(rig.services, workspace=named, journal=full)
     terms = replace(rig.terms, lease=0.3)
-    crew = Crew(rig.services, terms)
+    crew = Crew(rig.services, terms, places=8)
     await rig.submit(TEXT, "d")
 
     async def swept() -> None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 from uuid import uuid4
 
 import pytest
 from arq.worker import Worker
 from redis.exceptions import ConnectionError as RedisConnectionError
 
-from app.domain import FIRST_STAGE, Job, Plan, Revision, Status, Ticket
+from app.domain import FIRST_STAGE, Extraction, Job, Plan, Revision, Status, Ticket
 from app.ports import Services
 from app.settings import Settings
 from app.wiring import embedded_queue, open_services
@@ -28,18 +29,29 @@ async def opened(tmp_path: Path) -> AsyncIterator[tuple[Services, Settings]]:
         yield services, settings
 
 
-async def _submit(services: Services) -> Ticket:
+async def _submit(services: Services, document_id: str = "d") -> Ticket:
     space, data = services.workspace("default"), b"Marie Curie was a physicist in Paris."
-    job = Job(uuid4().hex, "default", Plan.INGEST, "d", stage=FIRST_STAGE[Plan.INGEST])
+    data += document_id.encode()
+    job = Job(uuid4().hex, "default", Plan.INGEST, document_id, stage=FIRST_STAGE[Plan.INGEST])
     source = await space.blobs.put(data)
-    await space.documents.submit("d", Revision("a.txt", "text/plain", len(data), source), job)
+    revision = Revision("a.txt", "text/plain", len(data), source)
+    await space.documents.submit(document_id, revision, job)
     return Ticket(f"{job.id}.{job.stage}.0", 0)
 
 
-async def _until_ready(services: Services) -> None:
+async def _until_ready(services: Services, count: int = 1) -> None:
+    await _until(lambda: _ready(services), count)
+
+
+async def _ready(services: Services) -> int:
+    page = await services.workspace("default").documents.page(status=Status.READY)
+    return len(page)
+
+
+async def _until(look: Callable[[], Awaitable[int]], wanted: int) -> None:
     async with asyncio.timeout(60):
         while True:
-            if (await services.workspace("default").documents.get("d")).status is Status.READY:
+            if await look() == wanted:
                 return
             await asyncio.sleep(0.02)
 
@@ -65,6 +77,49 @@ async def test_a_queue_server_that_was_away_does_not_leave_the_service_without_a
         await _until_ready(services)
         assert not running.done()
     assert failed == 2
+
+
+class Holding:
+    """The built-in extractor, which answers nobody before it may."""
+
+    def __init__(self, inner: Any) -> None:
+        self._inner, self.free, self.asked = inner, asyncio.Event(), 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def extract(self, title: str, headings: Sequence[str], text: str) -> Extraction:
+        self.asked += 1
+        await self.free.wait()
+        found: Extraction = await self._inner.extract(title, headings, text)
+        return found
+
+
+async def test_a_full_worker_leaves_what_waits_to_others_and_what_runs_is_not_in_the_queue(
+    opened: tuple[Services, Settings],
+) -> None:
+    """arq reads no further than the first hundred entries of its queue: were those of running
+    steps among them, a fleet could not run more."""
+    services, settings = opened
+    holding = Holding(services.models.extractor)
+    services = replace(services, models=replace(services.models, extractor=holding))
+    settings = settings.model_copy(update={"max_jobs": 2})
+
+    async def asked() -> int:
+        return holding.asked
+
+    await services.queue.send([await _submit(services, f"d{n}") for n in range(5)])
+    async with main.working(services, settings):
+        await _until(asked, 2)
+        await _until(services.queue.depth, 3)
+        await asyncio.sleep(5 * main.POLL_SECONDS)
+        assert (holding.asked, await services.queue.depth()) == (2, 3)
+        async with main.working(services, settings):
+            await _until(asked, 4)
+            await _until(services.queue.depth, 1)
+            holding.free.set()
+            await _until_ready(services, 5)
+    assert await services.queue.depth() == 0
 
 
 async def test_a_bug_in_one_sweep_does_not_end_sweeping(

@@ -12,9 +12,9 @@ log = logging.getLogger("heliograph.publish")
 
 
 async def replaced(workspace: Workspace, step: Step) -> list[list[str]]:
-    """One shard: blobs of the revision that goes, read before it does; "" where there is none."""
+    """One shard: blobs of the revision that goes, read before it does; none at first."""
     document = await workspace.documents.get(step.document_id)
-    return [blobs_of(document.live) or [""]]
+    return [blobs_of(document.live)]
 
 
 async def run(workspace: Workspace, models: Models, step: Step) -> None:

@@ -149,11 +149,13 @@ class Neo4jJournal:
         next_stage: str = "", next_status: Status = Status.READY, lease: float,
     ) -> Opened:  # fmt: skip
         filled = [list(shard) for shard in shards if shard]
+        divided = next_stage or step.stage
         steps = [
-            {"id": f"{step.job_id}.{step.stage}.{n}", "stage": step.stage, "shard": shard}
+            {"id": f"{step.job_id}.{divided}.{n}", "stage": divided, "shard": shard}
             for n, shard in enumerate(filled, start=1)
         ]
-        following = {"id": f"{step.job_id}.{next_stage}.0", "stage": next_stage, "shard": []}
+        first = {"id": f"{step.job_id}.{next_stage}.0", "stage": next_stage, "shard": []}
+        own, following = ([], steps or [first]) if next_stage else (steps, [])
         rows = await self._database.write(
             """
             MATCH (j:Job {id: $job}) SET j.locked = true
@@ -161,16 +163,17 @@ class Neo4jJournal:
             DETACH DELETE s
             WITH j, EXISTS { (j)-[:HAS_STEP]->() } AS more
             WITH j, CASE
-                WHEN size($steps) > 0 THEN 'divide'
+                WHEN size($own) > 0 THEN 'divide'
                 WHEN more THEN 'wait'
-                WHEN $following.stage <> '' THEN 'next'
+                WHEN size($following) > 0 THEN 'next'
                 ELSE 'close' END AS move
             WITH j, move,
-                CASE move WHEN 'divide' THEN $steps WHEN 'next' THEN [$following] ELSE [] END
+                CASE move WHEN 'divide' THEN $own WHEN 'next' THEN $following ELSE [] END
                 AS opened
             SET j.done = CASE move WHEN 'next' THEN 0 ELSE j.done + $done END,
-                j.total = CASE move WHEN 'next' THEN 0 ELSE j.total + $total END,
-                j.stage = CASE move WHEN 'next' THEN $following.stage ELSE j.stage END,
+                j.total = CASE move
+                    WHEN 'next' THEN $total WHEN 'divide' THEN j.total + $total ELSE j.total END,
+                j.stage = CASE move WHEN 'next' THEN $following[0].stage ELSE j.stage END,
                 j.status = CASE WHEN move IN ['next', 'close'] THEN $status ELSE j.status END,
                 j.state = CASE move WHEN 'close' THEN 'done' ELSE j.state END,
                 j.updated_at = timestamp()
@@ -186,7 +189,7 @@ class Neo4jJournal:
                 }))
             RETURN move, opened, properties(j) AS j
             """,
-            job=step.job_id, id=step.id, attempt=step.attempt, steps=steps, following=following,
+            job=step.job_id, id=step.id, attempt=step.attempt, own=own, following=following,
             status=next_status, done=len(step.shard), total=sum(map(len, filled)),
             lease=_ms(lease), grace=GRACE_MS,
         )  # fmt: skip
@@ -197,9 +200,10 @@ class Neo4jJournal:
             return Opened(job_done=True)
         if not row["opened"]:
             return Opened()
-        first, *others = row["opened"]
+        mine, *others = row["opened"]
+        claimed = _step(mine["id"], row["j"], mine["stage"], mine["shard"], 1)
         return Opened(
-            step=_step(first["id"], row["j"], first["stage"], first["shard"], 1),
+            step=replace(claimed, alone=not others),
             send=tuple(Ticket(other["id"], 0) for other in others),
         )
 
@@ -271,6 +275,7 @@ def _step(step_id: str, j: Row, stage: str, shard: Sequence[str], attempt: int) 
         stage=stage,
         shard=tuple(shard),
         attempt=attempt,
+        alone=not shard,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from sqlite3 import Connection, Row
 
 from app.domain import Failure, Job, Opened, Plan, State, Status, Step, Ticket
@@ -101,24 +102,23 @@ class SqliteJournal:
             if not _drop(connection, step):
                 return Opened()
             filled = [tuple(shard) for shard in shards if shard]
+            own, theirs = ([], filled) if next_stage else (filled, [])
             connection.execute(
                 "update jobs set done = done + :done, total = total + :total, updated_at = :now"
                 " where id = :job",
                 {
                     "job": step.job_id, "now": now, "done": len(step.shard),
-                    "total": sum(map(len, filled)),
+                    "total": sum(map(len, own)),
                 },
             )  # fmt: skip
-            opened = [
-                add_step(connection, step.job_id, step.stage, n, shard, now=now)
-                for n, shard in enumerate(filled, start=1)
-            ]
+            opened = _divide(connection, step.job_id, step.stage, own, now)
             if not opened and not _has_steps(connection, step.job_id):
                 if not next_stage:
                     close_job(connection, step.job_id, State.DONE, now)
                     _set_status(connection, step.job_id, next_status)
                     return Opened(job_done=True)
-                opened = [_enter(connection, step.job_id, next_stage, next_status, now)]
+                _set_status(connection, step.job_id, next_status)
+                opened = _enter(connection, step.job_id, next_stage, theirs, now)
             return _straight_through(connection, opened, now, lease)
 
         return await self._database.write(work)
@@ -213,6 +213,7 @@ def _claim(connection: Connection, row: Row, now: float, lease: float) -> Step:
         shard=tuple(json.loads(row["shard"])),
         attempt=row["claims"] + 1,
         tries=row["tries"] + 1,
+        alone=not json.loads(row["shard"]),
     )
 
 
@@ -231,13 +232,25 @@ def _set_status(connection: Connection, job_id: str, status: Status) -> None:
     )
 
 
-def _enter(connection: Connection, job_id: str, stage: str, status: Status, now: float) -> str:
+def _enter(
+    connection: Connection, job_id: str, stage: str, shards: Sequence[Sequence[str]], now: float
+) -> list[str]:
     connection.execute(
-        "update jobs set stage = :stage, done = 0, total = 0 where id = :job",
-        {"job": job_id, "stage": stage},
+        "update jobs set stage = :stage, done = 0, total = :total where id = :job",
+        {"job": job_id, "stage": stage, "total": sum(map(len, shards))},
     )
-    _set_status(connection, job_id, status)
-    return add_step(connection, job_id, stage, 0, (), now=now)
+    return _divide(connection, job_id, stage, shards, now) or [
+        add_step(connection, job_id, stage, 0, (), now=now)
+    ]
+
+
+def _divide(
+    connection: Connection, job_id: str, stage: str, shards: Sequence[Sequence[str]], now: float
+) -> list[str]:
+    return [
+        add_step(connection, job_id, stage, n, tuple(shard), now=now)
+        for n, shard in enumerate(shards, start=1)
+    ]
 
 
 def _straight_through(
@@ -246,7 +259,8 @@ def _straight_through(
     if not opened:
         return Opened()
     row = connection.execute(_STEP, {"id": opened[0]}).fetchone()
+    first = _claim(connection, row, now, lease)
     return Opened(
-        step=_claim(connection, row, now, lease),
+        step=replace(first, alone=len(opened) == 1),
         send=tuple(Ticket(step_id, 0) for step_id in opened[1:]),
     )

@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import redis
-from arq.worker import Worker
 from redis.asyncio import Redis
 
 from app.api import ingestion
@@ -123,11 +122,11 @@ class Crowd:
         await self._stack.aclose()
 
     async def _work(self, terms: Terms) -> None:
-        crew = Crew(self._services, terms)
+        crew = Crew(self._services, terms, 1)
         options = worker_main.arq_settings(self._settings)
         options |= {"max_jobs": 1, "handle_signals": False, "ctx": {"crew": crew}}
         options |= {"queue_read_limit": self._wanted.read_limit or None}
-        worker = Worker(**options)
+        worker = worker_main.StepWorker(**options)
         sweeper = asyncio.create_task(worker_main._sweep_for_ever(self._services, terms))
         try:
             await worker.async_run()
