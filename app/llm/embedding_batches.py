@@ -11,16 +11,37 @@ import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from app.domain import Vector
 
-Made = tuple[Vector, float]  # and the tokens that it cost
+
+@dataclass(slots=True)
+class _Order:
+    """What one caller waits for. One future for all of its texts: one for each cost more than the
+    rest of this module."""
+
+    texts: Sequence[str]
+    made: list[Vector]
+    missing: int
+    tokens: float = 0.0
+    done: asyncio.Future[None] = field(default_factory=asyncio.Future)
+
+    def take(self, place: int, vector: Vector, tokens: float) -> None:
+        self.made[place] = vector
+        self.tokens += tokens
+        self.missing -= 1
+        if not self.missing and not self.done.done():
+            self.done.set_result(None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Wanted:
-    text: str
-    made: asyncio.Future[Made] = field(default_factory=asyncio.Future)
+class _Wanted(NamedTuple):
+    order: _Order
+    place: int
+
+    @property
+    def text(self) -> str:
+        return self.order.texts[self.place]
 
 
 class Batches:
@@ -40,11 +61,13 @@ class Batches:
     async def embed(self, texts: Sequence[str]) -> tuple[list[Vector], int]:
         """Vectors, and the share of these texts in the tokens of their calls. Raises what one of
         the calls raises."""
-        wanted = [_Wanted(text) for text in texts]
-        self._waiting.extend(wanted)
+        if not texts:
+            return [], 0
+        order = _Order(texts, [()] * len(texts), len(texts))
+        self._waiting.extend(_Wanted(order, place) for place in range(len(texts)))
         self._start()
-        made = await asyncio.gather(*(one.made for one in wanted))
-        return [vector for vector, _ in made], round(sum(tokens for _, tokens in made))
+        await order.done
+        return order.made, round(order.tokens)
 
     def _start(self) -> None:
         while self._waiting and len(self._running) < self._width():
@@ -53,7 +76,9 @@ class Batches:
             if self._running and count == len(texts):  # it may become fuller
                 return
             batch = [self._waiting.popleft() for _ in range(count)]
-            batch = [one for one in batch if not one.made.done()]  # whoever wanted it has gone
+            batch = [
+                one for one in batch if not one.order.done.done()
+            ]  # whoever wanted it has gone
             if batch:
                 task = asyncio.create_task(self._run(batch))
                 self._running.add(task)
@@ -68,14 +93,13 @@ class Batches:
             vectors, tokens = await self._call([one.text for one in batch])
         except asyncio.CancelledError:
             for one in batch:
-                one.made.cancel()
+                one.order.done.cancel()
             raise
         except Exception as error:
             for one in batch:
-                if not one.made.done():
-                    one.made.set_exception(error)
+                if not one.order.done.done():
+                    one.order.done.set_exception(error)
             return
         characters = sum(len(one.text) for one in batch) or 1
         for one, vector in zip(batch, vectors, strict=True):
-            if not one.made.done():
-                one.made.set_result((vector, tokens * len(one.text) / characters))
+            one.order.take(one.place, vector, tokens * len(one.text) / characters)

@@ -54,16 +54,27 @@ class TiktokenTokenizer:
         if len(text) <= limit and len(_clean(text).encode()) <= limit:  # a token has a byte or more
             return text
         window = 8 * limit + 256
-        starts = self.offsets(text[:window])
-        while len(starts) <= limit and window < len(text):
+        tokens = self._first(text[:window], limit + 1)
+        while len(tokens) <= limit and window < len(text):
             window *= 4
-            starts = self.offsets(text[:window])
+            tokens = self._first(text[:window], limit + 1)
+        if len(tokens) <= limit:
+            return text
         # Cut off from what follows, the last tokens may split otherwise: then give way.
         for size in range(limit, 0, -1):
-            prefix = text[: starts[size]] if size < len(starts) else text
+            prefix = text[: _whole_characters(self._encoding.decode_bytes(tokens[:size]))]
             if self.count(prefix) <= limit:
                 return prefix
         return ""
+
+    def _first(self, text: str, count: int) -> list[int]:
+        """The tokens that a text begins with."""
+        tokens: list[int] = []
+        for piece in _pieces(_clean(text)):
+            tokens += self._encoding.encode_ordinary(piece)
+            if len(tokens) >= count:
+                break
+        return tokens[:count]
 
 
 def _clean(text: str) -> str:
@@ -87,6 +98,11 @@ def _characters(data: bytes) -> int:
     if data.isascii():
         return len(data)
     return sum(byte & 0xC0 != 0x80 for byte in data)
+
+
+def _whole_characters(data: bytes) -> int:
+    """How many characters end in the bytes, which begin with one."""
+    return len(data.decode(errors="ignore"))
 
 
 @contextmanager

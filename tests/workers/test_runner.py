@@ -20,12 +20,13 @@ from app.domain import (
     Extraction,
     Failure,
     Kind,
+    Opened,
     State,
     Status,
     Step,
     VectorQuery,
 )
-from app.errors import BadModelOutput, NotFound, Unavailable
+from app.errors import BadModelOutput, Invalid, NotFound, Unavailable
 from app.terms import query_sparse
 from app.upkeep import texts
 from tests.workers.conftest import Rig
@@ -130,6 +131,50 @@ async def test_a_stage_that_was_cut_off_before_its_end_is_repeated_without_a_tra
     assert (seen.status, seen.version) == (Status.READY, 1)
     assert len(rig.extractor.calls) == 1, "a chunk was paid for twice"
     assert (await rig.entities())["Marie Curie"] == 1
+
+
+async def test_a_short_document_is_shown_in_every_status_with_few_records_in_the_journal(
+    rig: Rig,
+) -> None:
+    entered: list[tuple[str, Status]] = []
+
+    class Journal:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(journal, name)
+
+        async def finish(self, step: Step, **named: Any) -> Opened:
+            opened = await journal.finish(step, **named)
+            job = await journal.job(step.workspace, step.job_id)
+            entered.append((job.stage, job.status))
+            return opened
+
+    journal = rig.services.journal
+    rig.services = replace(rig.services, journal=Journal())  # type: ignore[arg-type]
+    document = await rig.submit(CURIE)
+    await rig.drain()
+    assert (await rig.workspace().documents.get(document.id)).status is Status.READY
+    assert entered == [
+        ("extract", Status.EXTRACTING), ("merge", Status.MERGING), ("index", Status.INDEXING),
+        ("publish", Status.INDEXING), ("publish", Status.READY),
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("stage", ["resolve", "profile"])
+async def test_what_fails_is_named_though_it_has_no_record_of_its_own(
+    rig: Rig, stage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ingest = plans.PLANS[plans.Plan.INGEST]
+
+    async def fail(*_: Any) -> None:
+        raise Invalid("No.")
+
+    patched = tuple(replace(s, run=fail) if s.name == stage else s for s in ingest)
+    monkeypatch.setitem(plans.PLANS, plans.Plan.INGEST, patched)
+    document = await rig.submit(CURIE)
+    await rig.drain()
+    seen = await rig.workspace().documents.get(document.id)
+    assert seen.status is Status.FAILED
+    assert seen.job.error is not None and seen.job.error.stage == stage
 
 
 async def test_a_passing_fault_is_retried_and_a_lasting_one_fails_with_its_reason(rig: Rig) -> None:

@@ -47,7 +47,12 @@ async def run(workspace: Workspace, models: Models, step: Step) -> None:
     profiler = _Profiler(workspace, models, step.document_id)
     try:
         evidence = await workspace.graph.evidence(refs, limit=SAMPLE)
-        made, failure = await outcomes(profiler.profile(one) for one in evidence)
+        made = [profile for one in evidence if (profile := profiler.short(one))]
+        short = {profile.ref for profile in made}
+        long, failure = await outcomes(
+            profiler.long(one) for one in evidence if one.ref not in short
+        )
+        made += long
     finally:
         await _charge(workspace, step, profiler.usage)
     await workspace.graph.put_profiles(made)
@@ -74,18 +79,31 @@ class _Profiler:
         self.usage = Usage()
         self.summaries = 0
 
-    async def profile(self, evidence: Evidence) -> Profile:
+    def short(self, evidence: Evidence) -> Profile | None:
+        """Its descriptions as they are, where they are few. Not awaited, since nearly all are: a
+        task for each cost as much as the rest."""
+        descriptions = without_repeats(evidence.descriptions)
+        text = "\n".join(descriptions)
+        if len(descriptions) <= 1:
+            text = self._models.tokenizer.cut(text, self._limit)
+        elif self._models.tokenizer.count(text) > self._limit:
+            return None
+        return Profile(evidence.ref, text, evidence.revision, 0)
+
+    async def long(self, evidence: Evidence) -> Profile:
         text, covered = await self._text(evidence)
         return Profile(evidence.ref, text, evidence.revision, covered)
 
+    @property
+    def _limit(self) -> int:
+        options = self._workspace.options
+        by_model = self._models.profiler.by_model
+        return options.summary_threshold if by_model else options.profile_tokens
+
     async def _text(self, evidence: Evidence) -> tuple[str, int]:
         """The text, and how much evidence a summary in it covers (0: it is no summary)."""
-        options, profiler = self._workspace.options, self._models.profiler
-        limit = options.summary_threshold if profiler.by_model else options.profile_tokens
+        options, profiler, limit = self._workspace.options, self._models.profiler, self._limit
         descriptions = without_repeats(evidence.descriptions)
-        joined = "\n".join(descriptions)
-        if len(descriptions) <= 1 or self._models.tokenizer.count(joined) <= limit:
-            return self._models.tokenizer.cut(joined, limit), 0
         if evidence.covered and evidence.covered <= evidence.count < evidence.covered * GROWTH:
             return await self._appended(evidence, limit), evidence.covered
         if profiler.by_model and (done := await self._done(evidence)):
@@ -100,6 +118,7 @@ class _Profiler:
             )
         except (BadModelOutput, Invalid):  # its evidence is no worse for it: show that
             log.warning("summary.failed workspace=%s", self._workspace.name)
+            joined = "\n".join(descriptions)
             return self._models.tokenizer.cut(joined, options.profile_tokens), 0
         self.usage += summary.usage
         return summary.text, evidence.count if profiler.by_model else 0
