@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Mapping
 from contextvars import ContextVar
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -102,9 +103,43 @@ class Metrics:
             ["kind"],
             registry=self.registry,
         )
+        self.stages = Histogram(
+            "heliograph_query_stage_seconds",
+            "Time of a question by stage: total is all of it, and stages lie within others",
+            ["mode", "stage"],
+            buckets=_SECONDS,
+            registry=self.registry,
+        )
+        self.pool = Histogram(
+            "heliograph_asr_pool_relations",
+            "Relations that a question in mode asr or subgraph scored",
+            ["mode"],
+            buckets=(10, 50, 100, 250, 500, 1000, 2500, 5000),
+            registry=self.registry,
+        )
+        self.truncated = Counter(
+            "heliograph_asr_truncated",
+            "Questions whose pool was cut by its budget or its deadline",
+            ["mode", "by"],
+            registry=self.registry,
+        )
+        self.scorers = Counter(
+            "heliograph_asr_scorer",
+            "Questions by what scored their relations (cosine, prior, weights)",
+            ["mode", "scorer"],
+            registry=self.registry,
+        )
         self.queue_depth = Gauge(
             "heliograph_queue_depth", "Steps waiting in the queue", registry=self.registry
         )
+
+    def count_pool(self, mode: str, pool: Mapping[str, object]) -> None:
+        """As the modes explain it."""
+        self.pool.labels(mode).observe(float(str(pool["relations"])))
+        self.scorers.labels(mode, str(pool["scorer"])).inc()
+        for by, name in (("budget", "truncated"), ("deadline", "deadline")):
+            if pool[name]:
+                self.truncated.labels(mode, by).inc()
 
     def render(self) -> bytes:
         """Prometheus text format."""

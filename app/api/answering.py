@@ -75,6 +75,10 @@ def _count(answered: Answered, metrics: Metrics, *, only_context: bool = False) 
     metrics.queries.labels(answered.mode, outcome).inc()
     metrics.tokens.labels("prompt").inc(answered.usage.prompt_tokens)
     metrics.tokens.labels("completion").inc(answered.usage.completion_tokens)
+    for stage, spent in answered.timings_ms.items():
+        metrics.stages.labels(answered.mode, stage).observe(spent / 1000)
+    if answered.pool:
+        metrics.count_pool(answered.mode, answered.pool)
 
 
 def _count_failure(mode: Mode, metrics: Metrics) -> None:

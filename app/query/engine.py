@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import aclosing
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Literal, NamedTuple
 
 from app.domain import Citation, Context, Mode, Prompt, Question, Usage
@@ -84,6 +84,7 @@ class Answered:
     timings_ms: Mapping[str, float]
     notice: str = ""
     hint: str = ""
+    pool: Mapping[str, object] = field(default_factory=dict)  # of `asr` and `subgraph`
 
 
 class Event(NamedTuple):
@@ -223,7 +224,12 @@ class _Run:
         return Answered(
             checked.text, self._question.mode, self._model, checked.citations, self._context,
             explain, self._clock.usage, timings, self._notice, self._hint,
+            self._pool(),
         )  # fmt: skip
+
+    def _pool(self) -> Mapping[str, object]:
+        pool = self._explain.get("pool")
+        return {**pool, "scorer": self._explain["scorer"]} if isinstance(pool, dict) else {}
 
 
 def _instruction(question: Question) -> str:

@@ -175,6 +175,19 @@ async def test_when_nothing_is_found_no_model_is_asked(asked: Site) -> None:
     assert 'heliograph_queries_total{mode="mix",outcome="nothing_found"} 2.0' in metrics
 
 
+async def test_metrics_tell_where_time_went_and_what_was_scored(asked: Site) -> None:
+    for mode in ("asr", "subgraph", "mix"):
+        await ask(asked, query=ASKED, mode=mode)
+    metrics = (await asked.client.get("/metrics")).text
+    for mode in ("asr", "subgraph"):
+        assert f'heliograph_asr_pool_relations_count{{mode="{mode}"}} 1.0' in metrics
+        assert f'heliograph_asr_scorer_total{{mode="{mode}",scorer="prior"}} 1.0' in metrics
+        assert f'heliograph_query_stage_seconds_count{{mode="{mode}",stage="pool"}} 1.0' in metrics
+    assert 'heliograph_query_stage_seconds_count{mode="mix",stage="total"} 1.0' in metrics
+    assert 'heliograph_asr_pool_relations_count{mode="mix"}' not in metrics
+    assert "heliograph_asr_truncated_total{" not in metrics
+
+
 async def test_where_no_sentence_fits_one_sentence_says_so(asked: Site) -> None:
     """The same one whether retrieval or the built-in answerer found out."""
     said = set()
