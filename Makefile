@@ -52,9 +52,9 @@ types: $(VENV)/.dev
 imports: $(VENV)/.dev
 	@$(BIN)/lint-imports --no-cache
 
-evaluate: $(VENV)/.dev ## measure every mode on every set, write docs/evaluation.md (SETS= MODES= REFERENCE=1 ANEW=1 KEEP=1 PAGE=1)
+evaluate: $(VENV)/.dev ## measure every mode on every set, write docs/evaluation.md (SETS= MODES= REFERENCE=1 ANEW=1 KEEP=1 PAGE=1 ENCODER=minilm)
 	@$(BIN)/python -m tests.bench.evaluation --sets "$(SETS)" --modes "$(MODES)" $(if $(REFERENCE),--reference) \
-	  $(if $(ANEW),--anew) $(if $(KEEP),--keep) $(if $(PAGE),--page) $(ARGS)
+	  $(if $(ANEW),--anew) $(if $(KEEP),--keep) $(if $(PAGE),--page) $(if $(ENCODER),--encoder $(ENCODER)) $(ARGS)
 
 bench: ## ingestion, queries, updates, growth, start: write docs/performance.md (N= RUNS= STACK= REFERENCE=1 MINUTES= PAGE=1)
 bench-ingest: ## CPU and wall time of ingestion beside the model calls alone

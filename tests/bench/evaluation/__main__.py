@@ -5,10 +5,11 @@ from __future__ import annotations
 import argparse
 import asyncio
 import os
+from collections.abc import Mapping
 from pathlib import Path
 
 from app.domain import Mode
-from tests.bench.evaluation import kgqa, page
+from tests.bench.evaluation import encoders, kgqa, page
 from tests.bench.evaluation.filling import Stores
 from tests.bench.evaluation.grounds import GROUNDS, MOST, STORES, chosen, matches
 from tests.bench.evaluation.measuring import BASELINES, VARIANTS, Measuring, Wanted
@@ -22,24 +23,35 @@ LAST = (Mode.BYPASS,)  # retrieves nothing
 
 def main() -> None:
     options = _arguments()
-    cache = Path(options.cache)
-    stores = Stores(cache, keep=options.keep)
-    modes = [one for one in options.modes.split(",") if one] or [
-        *BASELINES, *(mode.value for mode in Mode if mode not in LAST), *VARIANTS
-    ]  # fmt: skip
-    wanted = Wanted(
-        modes, options.anew, options.most, options.reference, options.keep, options.quick
-    )
-    measuring = Measuring(stores, RESULTS, wanted, Reference(stores, cache))
-    grounds = chosen(options.sets)
-    for store in () if options.page else STORES:
-        if here := [ground for ground in grounds if ground.store == store]:
-            asyncio.run(measuring.measure(store, here))
-    wants_triples = matches(kgqa.KEY, options.sets) and not options.modes
-    if wants_triples and not options.page:
-        kgqa.measure(RESULTS, cache, anew=options.anew, keep=options.keep)
+    # Another encoder has stores, vectors and records of its own.
+    cache, results = Path(options.cache) / options.encoder, RESULTS / options.encoder
+    cache.mkdir(parents=True, exist_ok=True)
+    if not options.page:
+        with encoders.encoding(options.encoder, cache) as told:
+            _measure(options, cache, results, told)
     page.write(RESULTS, ROOT / "docs" / "evaluation.md")
     page.write_summary(RESULTS, ROOT / "README.md")
+
+
+def _measure(
+    options: argparse.Namespace, cache: Path, results: Path, encoder: Mapping[str, str]
+) -> None:
+    stores = Stores(cache, keep=options.keep, encoder=encoder)
+    everything = [*BASELINES, *(mode.value for mode in Mode if mode not in LAST), *VARIANTS]
+    modes = [one for one in options.modes.split(",") if one] or (
+        list(encoders.SYSTEMS) if encoder else everything
+    )
+    wanted = Wanted(
+        modes, options.anew, options.most, options.reference, options.keep, options.quick,
+        published=not encoder,
+    )  # fmt: skip
+    measuring = Measuring(stores, results, wanted, Reference(stores, cache))
+    grounds = chosen(options.sets)
+    for store in STORES:
+        if here := [ground for ground in grounds if ground.store == store]:
+            asyncio.run(measuring.measure(store, here))
+    if matches(kgqa.KEY, options.sets) and not options.modes and not encoder:
+        kgqa.measure(results, cache, anew=options.anew, keep=options.keep)
 
 
 def _arguments() -> argparse.Namespace:
@@ -53,8 +65,12 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--keep", action="store_true", help="older stores and results will do")
     parser.add_argument("--quick", action="store_true", help="mix, too, is asked only --most")
     parser.add_argument("--page", action="store_true", help="only write the page")
+    parser.add_argument("--encoder", default="", choices=["", encoders.MINILM])
     parser.add_argument("--cache", default=os.environ.get("EVALUATION_CACHE") or str(CACHE))
-    return parser.parse_args()
+    options = parser.parse_args()
+    if options.encoder and options.reference:
+        parser.error("lightrag-hku is measured with the built-in encoder only")
+    return options
 
 
 if __name__ == "__main__":

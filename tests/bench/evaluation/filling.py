@@ -5,15 +5,18 @@ from __future__ import annotations
 import asyncio
 import json
 import shutil
-from collections.abc import Mapping
-from contextlib import ExitStack
+from collections.abc import AsyncIterator, Mapping
+from contextlib import ExitStack, asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+from app.ports import Embedder
 from app.settings import Settings
+from app.wiring import embedded_queue, open_embedder
 from tests.bench.evaluation.baselines import Piece
 from tests.bench.evaluation.grounds import Store
 from tests.bench.evaluation.stores import chunks_of, fill, fingerprint_of
+from tests.bench.evaluation.vectors import RememberedEmbedder
 from tests.bench.replay.process import replaying, settings
 from tests.system.stack import ROOT
 
@@ -22,10 +25,14 @@ VECTORS = "vectors.sqlite"
 
 
 class Stores:
-    """A folder of filled stores; `keep`: those of older code are good enough."""
+    """A folder of filled stores; `keep`: those of older code are good enough. `encoder`: settings
+    of another than the built-in one, which needs a folder of its own."""
 
-    def __init__(self, folder: Path, *, keep: bool = False) -> None:
+    def __init__(
+        self, folder: Path, *, keep: bool = False, encoder: Mapping[str, str] | None = None
+    ) -> None:
         self._folder, self._keep = folder, keep
+        self._encoder = dict(encoder or {})
         self._code = fingerprint_of(ROOT)
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -39,7 +46,7 @@ class Stores:
 
     def environment(self, store: Store) -> dict[str, str]:
         """Of a service that stands on this store. It asks no model: recordings were for reading."""
-        told = {"HELIOGRAPH_DATA_DIR": str(self.folder(store) / "data")}
+        told = {"HELIOGRAPH_DATA_DIR": str(self.folder(store) / "data"), **self._encoder}
         if store.set == "graphrag-bench-medical":
             told["HELIOGRAPH_OPTIONS__CHUNK_TOKENS"] = str(WHOLE)
         return told
@@ -71,6 +78,14 @@ class Stores:
         (self.folder(store) / "made.json").write_text(json.dumps(made))
         print(f"filled {store.key}: {len(passages)} documents in {seconds:.0f} s", flush=True)
         return made
+
+    @asynccontextmanager
+    async def embedder(self, store: Store) -> AsyncIterator[Embedder]:
+        """The encoder of this store, with the vectors that are known."""
+        settings = _settings(self.environment(store))
+        async with embedded_queue(settings) as queued, open_embedder(queued, {}) as embedder:
+            with closing(RememberedEmbedder(embedder, self.vectors)) as remembered:
+                yield remembered
 
     async def pieces(self, store: Store) -> list[Piece]:
         """The chunks of a filled store as the service cut them: the baselines rank the same."""

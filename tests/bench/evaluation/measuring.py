@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,14 +13,12 @@ from app.errors import AppError
 from app.evaluation.metrics import Coverable, Found
 from app.evaluation.remote import HeliographTarget, heliograph
 from app.evaluation.targets import Variant
-from app.rules.embedder import LocalEmbedder
 from tests.bench.evaluation.baselines import Bm25, Dense, Piece
 from tests.bench.evaluation.filling import Stores
 from tests.bench.evaluation.grounds import MOST, Ground, Store
 from tests.bench.evaluation.records import SUMMARIES, Outcome, Record, ranks_of
 from tests.bench.evaluation.reference import PREFIX, Reference, lightrag, published
 from tests.bench.evaluation.stores import WORKSPACE, fingerprint_of
-from tests.bench.evaluation.vectors import RememberedEmbedder
 from tests.bench.replay.process import replaying, settings
 from tests.system.stack import ROOT, Service, embedded
 
@@ -50,6 +47,7 @@ class Wanted:
     reference: bool = False  # measure lightrag-hku, too
     keep: bool = False  # results of older code are good enough
     quick: bool = False  # no system is asked more than `most` questions
+    published: bool = True  # results of others stand in the record, too
 
 
 class Measuring:
@@ -105,10 +103,9 @@ class Measuring:
         ]
         if not open_:
             return
-        embedder = LocalEmbedder()
-        with closing(RememberedEmbedder(embedder, self._stores.vectors)) as remembered:
+        async with self._stores.embedder(ground.store) as embedder:
             for name in open_:
-                system: Any = Bm25(pieces) if name == "bm25" else Dense(pieces, remembered)
+                system: Any = Bm25(pieces) if name == "bm25" else Dense(pieces, embedder)
                 if isinstance(system, Dense):
                     await system.ready()
 
@@ -119,7 +116,6 @@ class Measuring:
                     return found, 0.0, 0.0, 0.0
 
                 await self._asked(ground, record, name, ask)
-        await embedder.close()
 
     def _of_reference(self, store: Store, records: Sequence[tuple[Ground, Record]]) -> None:
         open_ = [
@@ -194,7 +190,7 @@ class Measuring:
         )  # fmt: skip
         known = Record.read(self._results / f"{ground.key}.json")
         record = known if known is not None and known.fits(fresh) else fresh
-        if ground.key == "2wiki-101":
+        if ground.key == "2wiki-101" and self._wanted.published:
             published(record)
         return record
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from app.evaluation.intervals import Interval, difference
-from tests.bench.evaluation import kgqa, plots
+from tests.bench.evaluation import encoders, kgqa, plots
 from tests.bench.evaluation.aims import AIMS, WHY, Aim
 from tests.bench.evaluation.grounds import GROUNDS, Ground
 from tests.bench.evaluation.records import SUMMARIES, Outcome, Record
@@ -34,6 +34,7 @@ def write(results: Path, page: Path) -> None:
         "gains": _gains(records, results), "published": _published(records),
         "themes": _themes(records), "triples": kgqa.shown(results), "details": _details(records),
         "codes": codes(records),
+        "encoder": encoders.shown(_encoded(records, recorded(results / encoders.MINILM))),
     }  # fmt: skip
     plots.bars(_bars(records), results / "recall.svg")
     page.write_text(filled(TEMPLATE, parts), encoding="utf-8")
@@ -242,6 +243,11 @@ def _gain(record: Record, name: str) -> str:
     found = record.gain(OURS, name, "recall@5", places)
     text = f"{100 * found.value:+.1f} {_range(found)}"
     return f"**{text}**" if found.high < 0 else text
+
+
+def _encoded(records: Records, others: Records) -> list[tuple[str, Record, Record]]:
+    """Sets that were also measured with another encoder."""
+    return [(title(g), record, others[g]) for g, record in records.items() if g in others]
 
 
 def _published(records: Records) -> Iterator[str]:
