@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -27,8 +29,8 @@ PASSAGES = (
 )
 
 
-async def print_of(data: Path) -> str:
-    settings = Settings(_env_file=None, data_dir=data)
+async def print_of(data: Path, told: Mapping[str, Any] | None = None) -> str:
+    settings = Settings(_env_file=None, data_dir=data, **(told or {}))
     async with embedded_queue(settings) as queued, open_services(queued) as services:
         return (await fingerprint(services.workspace(WORKSPACE))).hash
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import shutil
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,8 +12,12 @@ import httpx
 import numpy as np
 import pytest
 
+from app.settings import Settings
+from tests import model_server
 from tests.bench.evaluation import encoders, minilm, page
 from tests.bench.evaluation.records import Outcome, Record
+from tests.bench.evaluation.stores import encode_again, fill
+from tests.bench.test_evaluation import PASSAGES, print_of
 
 # First numbers and likeness that the makers' own implementation gives for these.
 EXAMPLE = ("This is an example sentence", (0.0676569, 0.0634959, 0.0487131, 0.0793049, 0.0374480))
@@ -48,6 +54,24 @@ def test_the_vectors_of_minilm_are_those_of_its_makers_and_like_texts_are_near(u
     assert asked(url, HAPPY[1])[0] == pytest.approx(vectors[1], abs=1e-5)
     assert asked(url, long + "Quite another end.")[0] == pytest.approx(vectors[4], abs=1e-5)
     assert httpx.post(url, json={"input": "x", "dimensions": 7}).status_code == 400
+
+
+async def test_a_store_encoded_again_is_the_one_filled_with_that_encoder(tmp_path: Path) -> None:
+    plain = Settings(_env_file=None, data_dir=tmp_path / "plain" / "data")
+    await fill(plain, PASSAGES)
+    async with model_server.running() as model:
+        told = {"embed_url": f"openai+http://{model.host}/v1", "embed_model": "another"}
+        for name in ("filled", "again"):
+            folder = tmp_path / name / "data"
+            settings = Settings(_env_file=None, data_dir=folder, **told)
+            if name == "filled":
+                await fill(settings, PASSAGES, vectors=tmp_path / "one.sqlite")
+            else:
+                leave = shutil.ignore_patterns("queue")
+                await asyncio.to_thread(shutil.copytree, plain.data_dir, folder, ignore=leave)
+                await encode_again(settings, vectors=tmp_path / "two.sqlite")
+        prints = [await print_of(tmp_path / name / "data", told) for name in ("filled", "again")]
+    assert prints[0] == prints[1] != await print_of(plain.data_dir)
 
 
 def test_the_page_sets_both_encoders_side_by_side_and_shows_what_is_lost(tmp_path: Path) -> None:

@@ -36,7 +36,8 @@ def main() -> None:
 def _measure(
     options: argparse.Namespace, cache: Path, results: Path, encoder: Mapping[str, str]
 ) -> None:
-    stores = Stores(cache, keep=options.keep, encoder=encoder)
+    plain = Stores(Path(options.cache), keep=options.keep) if encoder else None
+    stores = Stores(cache, keep=options.keep, encoder=encoder, plain=plain)
     everything = [*BASELINES, *(mode.value for mode in Mode if mode not in LAST), *VARIANTS]
     modes = [one for one in options.modes.split(",") if one] or (
         list(encoders.SYSTEMS) if encoder else everything

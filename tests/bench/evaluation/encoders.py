@@ -39,7 +39,12 @@ def encoding(name: str, folder: Path) -> Iterator[dict[str, str]]:
         )  # fmt: skip
     try:
         _wait_up(f"{url}/models", process)
-        yield {"HELIOGRAPH_EMBED_URL": f"openai+{url}", "HELIOGRAPH_EMBED_MODEL": name}
+        yield {
+            "HELIOGRAPH_EMBED_URL": f"openai+{url}", "HELIOGRAPH_EMBED_MODEL": name,
+            # It may have little of the processors: small calls, and time for each.
+            "HELIOGRAPH_EMBED_BATCH": "16", "HELIOGRAPH_EMBED_CONCURRENCY": "2",
+            "HELIOGRAPH_EMBED_TIMEOUT": "600",
+        }  # fmt: skip
     finally:
         process.terminate()
         process.wait(20)

@@ -15,7 +15,7 @@ from app.settings import Settings
 from app.wiring import embedded_queue, open_embedder
 from tests.bench.evaluation.baselines import Piece
 from tests.bench.evaluation.grounds import Store
-from tests.bench.evaluation.stores import chunks_of, fill, fingerprint_of
+from tests.bench.evaluation.stores import chunks_of, encode_again, fill, fingerprint_of
 from tests.bench.evaluation.vectors import RememberedEmbedder
 from tests.bench.replay.process import replaying, settings
 from tests.system.stack import ROOT
@@ -26,13 +26,15 @@ VECTORS = "vectors.sqlite"
 
 class Stores:
     """A folder of filled stores; `keep`: those of older code are good enough. `encoder`: settings
-    of another than the built-in one, which needs a folder of its own."""
+    of another than the built-in one, which needs a folder of its own; `plain`: stores of the
+    built-in one, which are copied where they are there."""
 
     def __init__(
-        self, folder: Path, *, keep: bool = False, encoder: Mapping[str, str] | None = None
-    ) -> None:
+        self, folder: Path, *, keep: bool = False, encoder: Mapping[str, str] | None = None,
+        plain: Stores | None = None,
+    ) -> None:  # fmt: skip
         self._folder, self._keep = folder, keep
-        self._encoder = dict(encoder or {})
+        self._encoder, self._plain = dict(encoder or {}), plain
         self._code = fingerprint_of(ROOT)
         folder.mkdir(parents=True, exist_ok=True)
 
@@ -65,6 +67,8 @@ class Stores:
             return known
         shutil.rmtree(self.folder(store), ignore_errors=True)
         self.folder(store).mkdir(parents=True)
+        if self._plain and (known := self._plain.made(store)):
+            return self._copied(store, self._plain, known)
         passages = store.load().passages
         with ExitStack() as stack:
             told = self.environment(store)
@@ -75,8 +79,22 @@ class Stores:
             "code": self._code, "corpus": store.load().digest, "documents": len(passages),
             "seconds": round(seconds, 1),
         }  # fmt: skip
+        return self._noted(store, "filled", made)
+
+    def _copied(self, store: Store, plain: Stores, known: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A store of the built-in encoder, with other vectors."""
+        data = self.folder(store) / "data"
+        shutil.copytree(plain.folder(store) / "data", data, ignore=shutil.ignore_patterns("queue"))
+        settings = _settings(self.environment(store))
+        seconds = asyncio.run(encode_again(settings, vectors=self.vectors))
+        return self._noted(store, "encoded again", {**known, "seconds": round(seconds, 1)})
+
+    def _noted(self, store: Store, what: str, made: Mapping[str, Any]) -> Mapping[str, Any]:
         (self.folder(store) / "made.json").write_text(json.dumps(made))
-        print(f"filled {store.key}: {len(passages)} documents in {seconds:.0f} s", flush=True)
+        print(
+            f"{what} {store.key}: {made['documents']} documents in {made['seconds']:.0f} s",
+            flush=True,
+        )
         return made
 
     @asynccontextmanager

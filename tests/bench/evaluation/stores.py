@@ -12,7 +12,7 @@ import asyncio
 import hashlib
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, closing
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from app.domain import Plan, Status, Step, first_ticket
 from app.evaluation.questions import Passage
 from app.ports import Models, Services, Workspace
 from app.settings import Settings
+from app.upkeep.reindex import reindex
 from app.wiring import embedded_queue, open_services
 from app.wiring.stores import open_graph
 from migrations import migrate_sqlite
@@ -84,6 +85,16 @@ async def fill(
         for step in steps:
             await publish.run(workspace, models, replace(step, shard=("",)))
             await services.journal.finish(step, next_status=Status.READY, lease=LEASE)
+    return time.perf_counter() - begin
+
+
+async def encode_again(settings: Settings, *, vectors: Path) -> float:
+    """Vectors of the encoder that the settings name for a store that has those of another; seconds
+    that it took. No model decides on names here, so the rest of a store is the same with any."""
+    begin = time.perf_counter()
+    async with embedded_queue(settings) as queued, open_services(queued, reindex=True) as services:
+        with closing(RememberedEmbedder(services.models.embedder, vectors)) as embedder:
+            await reindex(services, embedder)
     return time.perf_counter() - begin
 
 
