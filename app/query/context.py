@@ -117,10 +117,12 @@ def theme_text(theme: Theme) -> str:
 
 
 def source_text(source: Source) -> str:
+    return source_head(source) + source.chunk.text
+
+
+def source_head(source: Source) -> str:
     headings = " > ".join(source.chunk.headings)
-    return (
-        f"[{source.number}] {source.document_name} ({source.date}) {headings}\n{source.chunk.text}"
-    )
+    return f"[{source.number}] {source.document_name} ({source.date}) {headings}\n"
 
 
 # --- descriptions --------------------------------------------------------------------------------
@@ -258,18 +260,25 @@ class _Room:
             source = Source(
                 len(kept) + 1, chunk, document.revision.name, _date(document), hit.score
             )
-            cost = self._tokenizer.count(source_text(source)) + OVERHEAD
+            cost = self._cost(source)
             if self.used + cost > total:
                 room = total - self.used - (cost - self._tokenizer.count(chunk.text))
                 if room < MIN_PIECE:
                     break
                 text = self._tokenizer.cut(chunk.text, room - SEAM)
                 source = replace(source, chunk=self._piece(chunk, 0, text))
-                cost = self._tokenizer.count(source_text(source)) + OVERHEAD
+                cost = self._cost(source)
                 shortened += 1
             kept.append(source)
             self.used += cost
         return kept, shortened
+
+    def _cost(self, source: Source) -> int:
+        """Behind a line end a letter or digit begins a new token, so head and text can be counted
+        apart: the text is known from other questions, where it had another number."""
+        head, text = source_head(source), source.chunk.text
+        parts = (head, text) if text[:1].isalnum() else (head + text,)
+        return sum(map(self._tokenizer.count, parts)) + OVERHEAD
 
     def _piece(self, chunk: Chunk, skipped: int, text: str) -> Chunk:
         start = chunk.start + skipped

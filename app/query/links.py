@@ -44,7 +44,8 @@ class Linked:
 async def find_links(graph: GraphReader, question: Question, low: Iterable[str]) -> Linked:
     """Longest spans first, without overlap; `low` are keywords that count as names for certain."""
     text = question.text
-    tried = _spans(text)
+    every = spans(text, longest=LONGEST)
+    tried = _tried(text, every)
     given = [name for name in dict.fromkeys(low) if name.strip()]
     keys = sorted({k for span in tried for k in _keys(span)} | {key(name) for name in given})
     known, titled = await asyncio.gather(graph.find(keys), graph.find(keys, about=True))
@@ -64,7 +65,7 @@ async def find_links(graph: GraphReader, question: Question, low: Iterable[str])
         for entity in _entities([key(name)], known, titled):
             _keep(chosen, Link(name, entity, 1.0))
     links = sorted(chosen.values(), key=lambda link: (-link.weight, link.entity.key))
-    return Linked(tuple(links[:MOST_LINKS]), tuple(_unmatched(text, taken, given, chosen)))
+    return Linked(tuple(links[:MOST_LINKS]), tuple(_unmatched(text, every, taken, given, chosen)))
 
 
 def typo_queries(names: Sequence[str], within: Sequence[str] | None) -> list[VectorQuery]:
@@ -98,8 +99,8 @@ def idf(mentions: float, passages: int) -> float:
 # --- spans ---------------------------------------------------------------------------------------
 
 
-def _spans(text: str) -> list[Span]:
-    usable = (span for span in spans(text, longest=LONGEST) if _usable(text, span))
+def _tried(text: str, every: Iterable[Span]) -> list[Span]:
+    usable = (span for span in every if _usable(text, span))
     return sorted(usable, key=lambda s: (-s.words, s.start - s.end, s.start))
 
 
@@ -152,11 +153,12 @@ def _keep(links: dict[str, Link], link: Link) -> None:
 
 
 def _unmatched(
-    text: str, taken: Sequence[Span], given: Sequence[str], links: Mapping[str, Link]
-) -> list[str]:
+    text: str, every: Iterable[Span], taken: Sequence[Span], given: Sequence[str],
+    links: Mapping[str, Link],
+) -> list[str]:  # fmt: skip
     linked = {key(link.name) for link in links.values()}
     runs = [name for name in given if key(name) not in linked]
-    for span in spans(text, longest=LONGEST):
+    for span in every:
         words = text[span.start : span.end].split()
         capital = all(word[0].isupper() or word[0].isdigit() for word in words)
         first_word = span.start == 0 and len(words) == 1

@@ -22,7 +22,7 @@ def fuse(rankings: Iterable[Sequence[str]], *, k: int = RRF) -> list[Hit]:
 
 
 def best_first(scores: Mapping[str, float]) -> list[Hit]:
-    return [Hit(*item) for item in sorted(scores.items(), key=lambda item: (-item[1], item[0]))]
+    return [Hit(key, -score) for score, key in sorted((-scores[key], key) for key in scores)]
 
 
 def spread(hits: Sequence[Hit], limit: int) -> dict[str, float]:

@@ -73,8 +73,7 @@ def is_general(text: str) -> bool:
     """Nothing is asked for that a text could lack ('summarise the main topics')."""
     if any(phrase in text for phrase in _words()["general-unspaced"]):
         return True
-    general = {term for word in _words()["general"] for term in terms(word)}
-    return not _content(text) - general
+    return not _content(text) - _general_terms()
 
 
 def _is_foreign(question: str, context: Context) -> bool:
@@ -92,6 +91,11 @@ def _rarity(term: str) -> float:
 def _empty_terms() -> frozenset[str]:
     stops = {word for words in stop_words().values() for word in words}
     return frozenset(term for word in stops | _words()["asking"] for term in terms(word))
+
+
+@cache
+def _general_terms() -> frozenset[str]:
+    return frozenset(term for word in _words()["general"] for term in terms(word))
 
 
 @cache

@@ -11,6 +11,7 @@ from functools import cache
 from app.domain import Completion, Context, Prompt, Question, Usage, Vector
 from app.errors import Unavailable
 from app.ports import Embedder
+from app.recent import Recent
 from app.rules.evidence import (
     EMBEDDED,
     MAX_SENTENCES,
@@ -26,7 +27,6 @@ from app.rules.evidence import (
     title_of,
 )
 from app.rules.lexicon import english
-from app.rules.recent import Recent
 from app.rules.sentences import Piece, pieces, stems
 from app.rules.wording import Wording, wording
 

@@ -11,7 +11,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Literal
 
 from app.domain import Embeddings, Vector
-from app.rules.recent import Recent
+from app.recent import Recent
 
 if TYPE_CHECKING:
     import numpy as np

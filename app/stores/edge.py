@@ -10,7 +10,15 @@ never called: it took 80 s for these, and space of rewritten points is used agai
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import (
+    AsyncIterator,
+    Callable,
+    Collection,
+    Iterable,
+    Iterator,
+    Mapping,
+    Sequence,
+)
 from contextlib import asynccontextmanager, suppress
 from dataclasses import replace
 from importlib.metadata import version
@@ -73,6 +81,10 @@ class EdgeEngine:
     @property
     def dimension(self) -> int:
         return self._in_use().dimension
+
+    @property
+    def workspaces(self) -> set[str]:
+        return self._in_use().workspaces
 
     async def run(self, call: Callable[[Shards], T]) -> T:
         return await self._in_use().run(call)
@@ -222,18 +234,35 @@ class EdgeVectors:
     async def upsert(self, points: Sequence[Point]) -> None:
         vectors.check_points(points, model=self._engine.model, dimension=self._engine.dimension)
         if points:
+            self._engine.workspaces.add(self._workspace)
             await self._engine.write(lambda shards: self._upsert(shards, points))
 
     async def search(self, queries: Sequence[VectorQuery]) -> list[list[Hit]]:
         places = vectors.places_by_kind(
             queries, model=self._engine.model, dimension=self._engine.dimension
         )
-        results: list[list[Hit]] = [[] for _ in queries]
-        if places:
-            found = await self._engine.run(lambda shards: self._search(shards, queries, places))
-            for number, hits in found.items():
-                results[number] = vectors.ranked(hits, queries[number].limit)
-        return results
+        if not places:
+            return [[] for _ in queries]
+        # Where nobody else has points, a filter for the workspace costs a quarter of a search.
+        # Should another one get its first meanwhile, they may be among the hits.
+        found = await self._searched(queries, places, alone=self._alone())
+        return [
+            vectors.ranked(found.get(number, ()), query.limit)
+            for number, query in enumerate(queries)
+        ]
+
+    async def _searched(
+        self, queries: Sequence[VectorQuery], places: Mapping[Kind, Sequence[int]], *, alone: bool
+    ) -> dict[int, list[tuple[str, float]]]:
+        found = await self._engine.run(
+            lambda shards: self._search(shards, queries, places, alone=alone)
+        )
+        if alone and not self._alone():
+            return await self._searched(queries, places, alone=False)
+        return found
+
+    def _alone(self) -> bool:
+        return self._engine.workspaces <= {self._workspace}
 
     async def delete(self, refs: Sequence[Ref]) -> None:
         if refs:
@@ -294,8 +323,10 @@ class EdgeVectors:
         shards: Shards,
         queries: Sequence[VectorQuery],
         places: Mapping[Kind, Sequence[int]],
-    ) -> dict[int, list[Hit]]:
-        found: dict[int, list[Hit]] = {}
+        *,
+        alone: bool,
+    ) -> dict[int, list[tuple[str, float]]]:
+        found: dict[int, list[tuple[str, float]]] = {}
         for kind, numbers in places.items():
             # Searches of a batch share their list of keys; to derive the ids costs more than both.
             among: dict[int, _Among] = {}
@@ -304,15 +335,16 @@ class EdgeVectors:
                     among[id(query.within)] = _Among(self._workspace, kind, query.within)
             narrowed = [among.get(id(queries[number].within)) for number in numbers]
             requests = [
-                self._request(queries[number], those)
+                self._request(queries[number], those, alone=alone)
                 for number, those in zip(numbers, narrowed, strict=True)
             ]
             answers = shards[kind].query_batch(qe.QueryBatchRequest(requests))
             for number, those, points in zip(numbers, narrowed, answers, strict=True):
-                found[number] = [those.hit(one) if those else _hit(one) for one in points]
+                found[number] = those.hits(points) if those else _hits(points)
         return found
 
-    def _request(self, query: VectorQuery, among: _Among | None) -> qe.QueryRequest:
+    def _request(self, query: VectorQuery, among: _Among | None, *, alone: bool) -> qe.QueryRequest:
+        owned = [] if alone else self._owned()
         if query.dense is not None:
             nearest = qe.Query.Nearest(list(query.dense), using=vectors.DENSE)
             params = qe.SearchParams(quantization=RESCORED)
@@ -320,11 +352,12 @@ class EdgeVectors:
             assert query.sparse is not None
             sparse = qe.SparseVector(list(query.sparse.indices), list(query.sparse.values))
             nearest = qe.Query.Nearest(sparse, using=vectors.TERMS)
-            params = qe.SearchParams(idf=qe.IdfParams(corpus=self._filter()))
+            # Without a corpus the engine goes on counting what was deleted.
+            params = qe.SearchParams(idf=qe.IdfParams(corpus=qe.Filter(must=owned)))
         return qe.QueryRequest(
             limit=vectors.fetch_limit(query.limit),
             query=nearest,
-            filter=self._filter(among, query.documents),
+            filter=qe.Filter(must=[*owned, *_narrowed(among, query.documents)]),
             params=params,
             with_payload=False if among else ["key"],
         )
@@ -354,17 +387,11 @@ class EdgeVectors:
             touched.add(kind)
         return touched
 
-    def _filter(
-        self, among: _Among | None = None, documents: Sequence[str] | None = None
-    ) -> qe.Filter:
-        must: list[qe.ConditionType] = [
-            qe.FieldCondition("workspace", match=qe.MatchValue(self._workspace))
-        ]
-        if among is not None:
-            must.append(among.condition)
-        if documents is not None:
-            must.append(qe.FieldCondition("document_id", match=qe.MatchAny(list(documents))))
-        return qe.Filter(must=must)
+    def _filter(self) -> qe.Filter:
+        return qe.Filter(must=self._owned())
+
+    def _owned(self) -> list[qe.ConditionType]:
+        return [qe.FieldCondition("workspace", match=qe.MatchValue(self._workspace))]
 
 
 class _Among:
@@ -374,10 +401,20 @@ class _Among:
         self._keys = {vectors.point_id(workspace, Ref(kind, key)): key for key in keys}
         self.condition = qe.HasIdCondition(set(self._keys))
 
-    def hit(self, point: qe.ScoredPoint) -> Hit:
-        return Hit(self._keys[str(point.id)], point.score)
+    def hits(self, points: Iterable[qe.ScoredPoint]) -> list[tuple[str, float]]:
+        return [(self._keys[str(one.id)], one.score) for one in points]
 
 
-def _hit(point: qe.ScoredPoint) -> Hit:
-    assert point.payload is not None
-    return Hit(point.payload["key"], point.score)
+def _narrowed(among: _Among | None, documents: Sequence[str] | None) -> Iterator[qe.ConditionType]:
+    if among is not None:
+        yield among.condition
+    if documents is not None:
+        yield qe.FieldCondition("document_id", match=qe.MatchAny(list(documents)))
+
+
+def _hits(points: Iterable[qe.ScoredPoint]) -> list[tuple[str, float]]:
+    found = []
+    for one in points:
+        assert one.payload is not None, "every point is stored with its key"
+        found.append((one.payload["key"], one.score))
+    return found

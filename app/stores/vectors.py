@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 from operator import attrgetter
 from typing import Any
@@ -125,10 +125,10 @@ def fetch_limit(limit: int) -> int:
     return limit + max(16, limit // 4)
 
 
-def ranked(hits: Sequence[Hit], limit: int) -> list[Hit]:
+def ranked(hits: Iterable[tuple[str, float]], limit: int) -> list[Hit]:
     """Engines sum in single precision and in any order: scores are equal from 1e-6 on."""
-    rounded = (Hit(hit.key, round(hit.score, 6)) for hit in hits)
-    return sorted(rounded, key=lambda hit: (-hit.score, hit.key))[:limit]
+    best = sorted((-round(score, 6), key) for key, score in hits)
+    return [Hit(key, -score) for score, key in best[:limit]]
 
 
 def by_kind(points: Sequence[Point]) -> Iterator[tuple[Kind, list[Point]]]:

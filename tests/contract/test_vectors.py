@@ -379,6 +379,34 @@ async def test_another_workspace_moves_no_score(opened: Opened) -> None:
     assert await one.search(queries) == before
 
 
+async def test_another_workspace_is_kept_out_after_reopening_and_while_it_gets_its_first_points(
+    opener: Opener,
+) -> None:
+    query = dense(axis(1))
+    async with opener() as first:
+        one, other = first.store("one"), first.store("other")
+        await one.upsert([point("k", axis(1))])
+        found, *_ = await asyncio.gather(
+            asyncio.gather(*(one.search([query]) for _ in range(20))),
+            *(other.upsert([point(f"x{n}", axis(1))]) for n in range(20)),
+        )
+        assert found == [[[Hit("k", 1.0)]]] * 20
+    async with opener() as second:
+        assert await second.store("one").search([query]) == [[Hit("k", 1.0)]]
+
+
+async def test_deleted_and_replaced_texts_move_no_score(vectors: VectorStore) -> None:
+    kept = [point("a", text="walrus dog"), point("b", text="dog dog")]
+    await vectors.upsert(kept)
+    before = await vectors.search([words("walrus dog")])
+    others = [point(f"x{n}", text="walrus") for n in range(20)]
+    await vectors.upsert(others)
+    await vectors.upsert([point("a", text="cat"), *others])
+    await vectors.delete([one.ref for one in others])
+    await vectors.upsert(kept)
+    assert await vectors.search([words("walrus dog")]) == before
+
+
 # --- opening -------------------------------------------------------------------------------------
 
 

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from sqlite3 import Connection, Row
 
+import orjson
+
 from app.domain import (
     Chunk,
     ChunkLinks,
@@ -179,29 +181,20 @@ class SqliteGraphReader:
         self, keys: Sequence[str], *, chunks: int, about: int,
         documents: Sequence[str] | None = None,
     ) -> list[EntityLinks]:  # fmt: skip
-        among = _among(documents)
-
-        def work(connection: Connection) -> list[EntityLinks]:
-            def ids(seq: int, limit: int, which: str) -> tuple[str, ...]:
-                rows = connection.execute(
-                    f"select chunk_id, document_id from mentions {which} order by chunk_id",
-                    (seq,),
-                )
-                return tuple(row["chunk_id"] for row in islice(among(rows), limit))
-
-            links = [
-                EntityLinks(
-                    row["key"], row["name"], row["mentions"],
-                    ids(row["seq"], chunks, "where entity = ?"),
-                    ids(row["seq"], about, _ABOUT),
-                )
-                for row in self._by_key(connection, _ENTITIES, keys)
-            ]  # fmt: skip
-            if documents is None:
-                return links
-            return [link for link in links if link.chunks or link.about]
-
-        return await self._database.read(work)
+        rows = await self._database.rows(
+            _ENTITY_LINKS,
+            {**self._with(keys), **_only(documents), "chunks": chunks, "about": about},
+        )
+        links = [
+            EntityLinks(
+                row["key"], row["name"], row["mentions"],
+                tuple(orjson.loads(row["chunks"])), tuple(orjson.loads(row["about"])),
+            )
+            for row in in_order(rows, keys, by="key")
+        ]  # fmt: skip
+        if documents is None:
+            return links
+        return [link for link in links if link.chunks or link.about]
 
     async def relations_of(
         self, keys: Sequence[str], *, per_entity: int, documents: Sequence[str] | None = None
@@ -258,22 +251,11 @@ class SqliteGraphReader:
     async def relation_chunks(
         self, keys: Sequence[str], *, per_relation: int, documents: Sequence[str] | None = None
     ) -> dict[str, list[str]]:
-        among = _among(documents)
-
-        def work(connection: Connection) -> dict[str, list[str]]:
-            found = {}
-            for relation in self._by_key(connection, _RELATIONS, keys):
-                rows = connection.execute(
-                    "select chunk_id, document_id from assertions where relation = ?"
-                    " order by chunk_id",
-                    (relation["seq"],),
-                )
-                ids = [row["chunk_id"] for row in islice(among(rows), per_relation)]
-                if ids:
-                    found[relation["key"]] = ids
-            return found
-
-        return await self._database.read(work)
+        rows = await self._database.rows(
+            _RELATION_CHUNKS, {**self._with(keys), **_only(documents), "chunks": per_relation}
+        )
+        found = {row["key"]: orjson.loads(row["chunks"]) for row in in_order(rows, keys, by="key")}
+        return {key: ids for key, ids in found.items() if ids}
 
     # --- evidence --------------------------------------------------------------------------------
 
@@ -355,7 +337,27 @@ class SqliteGraphReader:
         return in_order(connection.execute(sql, self._with(keys)).fetchall(), keys, by="key")
 
 
-_ABOUT = "indexed by mentions_about where entity = ? and about = 1"
+def _ids(table: str, which: str, limit: str) -> str:
+    """Chunk ids as JSON. In one statement with what they hang on: a statement for each of some
+    hundred entities costs twice as much."""
+    return (
+        f"(select json_group_array(chunk_id) from (select chunk_id from {table} where {which}"
+        " and (:documents is null or document_id in (select value from json_each(:documents)))"
+        f" order by chunk_id limit :{limit}))"
+    )
+
+
+_ENTITY_LINKS = (
+    f"select e.key, e.name, e.mentions, {_ids('mentions', 'entity = e.seq', 'chunks')} as chunks,"
+    f" {_ids('mentions indexed by mentions_about', 'entity = e.seq and about = 1', 'about')}"
+    " as about from json_each(:keys) k cross join entities e"
+    " where e.workspace = :workspace and e.key = k.value and e.mentions > 0"
+)
+_RELATION_CHUNKS = (
+    f"select r.key, {_ids('assertions', 'relation = r.seq', 'chunks')} as chunks"
+    " from json_each(:keys) k cross join relations r"
+    " where r.workspace = :workspace and r.key = k.value and r.mentions > 0"
+)
 _MENTIONS = (
     "select m.chunk_id, m.document_id, m.name, m.kind, m.description"
     " from entities e cross join mentions m"
@@ -370,6 +372,10 @@ _ASSERTIONS = (
     " and t.workspace = :workspace and t.key = a.target"
     " and a.chunk_id > :after order by a.chunk_id limit :limit"
 )
+
+
+def _only(documents: Sequence[str] | None) -> dict[str, str | None]:
+    return {"documents": None if documents is None else listed(documents)}
 
 
 def _among(documents: Sequence[str] | None) -> Callable[[Iterable[Row]], Iterator[Row]]:

@@ -105,3 +105,17 @@ def test_pieces_of_a_long_text_keep_its_tokens(tokenizer: TiktokenTokenizer) -> 
     assert "".join(_pieces(text)) == text
     whole = tokenizer._encoding.encode_ordinary(text)
     assert tokenizer.count(text) == len(whole)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@pytest.mark.parametrize("encoding", ["o200k_base", "cl100k_base"])
+@given(head=st.text(alphabet="aB1 \n\t.,)]é中-/_\r\u00a0'", max_size=9), text=st.text(min_size=1))
+def test_behind_a_line_end_letters_and_digits_begin_a_new_token(
+    encoding: EncodingName, head: str, text: str
+) -> None:
+    """So the head and the text of a source are counted apart."""
+    tokenizer = TiktokenTokenizer(encoding)
+    if text[0].isalnum():
+        whole = tokenizer.count(f"{head}\n{text}")
+        assert tokenizer.count(f"{head}\n") + tokenizer.count(text) == whole
+        assert tokenizer.count(f"{head}\n{text}") == whole  # remembered
