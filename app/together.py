@@ -43,6 +43,22 @@ async def outcomes(work: Iterable[Coroutine[Any, Any, T]]) -> tuple[list[T], App
     return done, min(failures, key=lambda one: (one.transient, one.blameless), default=None)
 
 
+async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
+    """What the work gives. Cancelled, it goes on, and the cancellation is raised when it has ended,
+    whatever came of it. A cancellation of the work alone is an error: nobody here was cancelled."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await asyncio.wait({task})
+        if not task.cancelled():
+            task.exception()  # heard
+        raise
+    if task.cancelled():
+        raise RuntimeError("work was cancelled from inside")
+    return task.result()
+
+
 class Turns:
     """A lock by name, kept as long as somebody holds it or waits for it."""
 

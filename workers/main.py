@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 import signal
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Coroutine
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -97,13 +97,29 @@ async def _work_for_ever(crew: Crew, settings: Settings) -> None:
     while True:
         worker = StepWorker(**arq_settings(settings), ctx={"crew": crew}, handle_signals=False)
         try:
-            await worker.async_run()
+            await _apart(worker.async_run())
         except Exception as error:  # arq's, whatever it is: steps never raise
             log.warning("worker.restart error=%s", type(error).__name__, exc_info=True)
         finally:
             with contextlib.suppress(Exception):  # arq closes what is closed already
-                await worker.close()
+                await _apart(worker.close())
         await asyncio.sleep(RESTART_SECONDS)
+
+
+async def _apart(work: Coroutine[Any, Any, None]) -> None:
+    """Await arq in a task of its own: it cancels its jobs and then waits for them, so that its
+    caller, who was not cancelled, would end with them, and no ticket be taken any more."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    except asyncio.CancelledError:
+        await _end(task)
+        if not task.cancelled():
+            task.exception()  # heard
+        raise
+    if task.cancelled():
+        raise RuntimeError("arq was cancelled from inside")
+    task.result()
 
 
 def _terms(settings: Settings) -> Terms:
@@ -155,9 +171,12 @@ async def main() -> None:
     stop = asyncio.Event()
     for sign in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(sign, stop.set)
-    async with open_services(settings) as services, working(services, settings):
+    async with open_services(settings) as services, working(services, settings) as running:
         log.info("worker.started max_jobs=%d", settings.max_jobs)
-        await stop.wait()
+        stopped = asyncio.create_task(stop.wait())
+        await asyncio.wait({stopped, running}, return_when=asyncio.FIRST_COMPLETED)
+        if not stopped.done():  # a bug: whoever watches us starts us again
+            raise SystemExit("heliograph: the worker has ended by itself")
 
 
 def _settings() -> Settings:

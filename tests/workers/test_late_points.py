@@ -15,6 +15,7 @@ from app.names import key
 from app.ports import Embedder
 from app.terms import query_sparse
 from tests.workers.conftest import Rig
+from workers.runner import run_ticket
 
 TEXT = "Marie Curie was a physicist in Paris. Marie Curie discovered polonium with Pierre Curie."
 OTHER = "Niels Bohr was a physicist in Copenhagen. Niels Bohr met Marie Curie in Brussels."
@@ -156,3 +157,51 @@ async def test_a_late_writer_leaves_no_older_text_over_a_newer_one(rig: Rig, kil
     query = query_sparse("Brussels")  # only in the newer text
     [hits] = await inner.search([VectorQuery(Kind.ENTITY, 5, sparse=query, within=[entity.key])])
     assert [hit.key for hit in hits] == [entity.key]
+
+
+@pytest.mark.parametrize("then", ["gone", "other"])
+async def test_a_writer_that_is_called_off_while_its_points_are_on_their_way(
+    rig: Rig, then: str
+) -> None:
+    """The deletion comes while the vector store writes. The heartbeat ends the step, but what was
+    handed to the store arrives there all the same."""
+    inner = rig.workspace().vectors
+    writing, called_off = asyncio.Event(), asyncio.Event()
+
+    class Writing:
+        def __getattr__(self, name: str) -> Any:
+            return getattr(inner, name)
+
+        async def upsert(self, given: Sequence[Point]) -> None:
+            if writing.is_set():
+                await inner.upsert(given)
+                return
+            writing.set()
+            await asyncio.shield(asyncio.create_task(self._late(given)))
+
+        async def _late(self, given: Sequence[Point]) -> None:
+            await called_off.wait()
+            await inner.upsert(given)
+
+    workspace = rig.services.workspace
+    rig.services = replace(
+        rig.services,
+        workspace=lambda name: replace(workspace(name), vectors=Writing()),  # type: ignore[arg-type]
+    )
+    await rig.submit(TEXT, "d")
+    terms = replace(rig.terms, lease=0.15)
+    work = asyncio.create_task(run_ticket(rig.services, rig.queue.sent.popleft(), terms))
+    await writing.wait()
+    await rig.delete("d")
+    await rig.drain()
+    if then == "other":
+        await rig.submit(OTHER, "d")
+        await rig.drain()
+    await asyncio.sleep(0.5)  # several beats
+    called_off.set()
+    await work
+    await asyncio.sleep(0)
+    stats = await rig.workspace().graph.stats()
+    assert stats.documents == (then == "other")
+    assert await points(rig) == expected(stats)
+    assert await rig.workspace().graph.unindexed() == []

@@ -79,6 +79,37 @@ async def test_a_queue_server_that_was_away_does_not_leave_the_service_without_a
     assert failed == 2
 
 
+@pytest.mark.parametrize("where", ["_poll_iteration", "close"])
+async def test_jobs_that_arq_cancels_do_not_end_the_worker(
+    opened: tuple[Services, Settings], monkeypatch: pytest.MonkeyPatch, where: str
+) -> None:
+    """It waits for what it has cancelled, and ends as if it had been cancelled itself."""
+    services, settings = opened
+    monkeypatch.setattr(main, "RESTART_SECONDS", 0.01)
+    poll, close = Worker._poll_iteration, Worker.close
+    ended = False
+
+    async def broken(worker: Worker) -> None:
+        nonlocal ended
+        if ended:
+            await poll(worker)
+            return
+        ended = True
+        raise RedisConnectionError if where == "close" else asyncio.CancelledError
+
+    async def closed(worker: Worker) -> None:
+        await close(worker)
+        if where == "close":
+            raise asyncio.CancelledError
+
+    monkeypatch.setattr(Worker, "_poll_iteration", broken)
+    monkeypatch.setattr(Worker, "close", closed)
+    async with main.working(services, settings) as running:
+        await services.queue.send([await _submit(services)])
+        await _until_ready(services)
+        assert ended and not running.done()
+
+
 class Holding:
     """The built-in extractor, which answers nobody before it may."""
 

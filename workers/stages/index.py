@@ -8,6 +8,7 @@ from collections.abc import Sequence
 
 from app.domain import Point, Ref, Stale, Step, Usage
 from app.ports import Models, Workspace
+from app.together import to_its_end
 from app.upkeep.texts import Text, points_of, texts_of
 from workers.reach import reaches_beyond
 from workers.shards import coded, decoded, shards
@@ -68,15 +69,24 @@ async def write(
             await asyncio.shield(workspace.documents.charge(payer, made.usage))
         # In a thread: segmenting the words of long texts takes a while.
         points = await asyncio.to_thread(points_of, changed, made.vectors)
-        await workspace.vectors.upsert(points)
-    await workspace.graph.mark_indexed([text.mark for text in texts])
-    if points:
-        await _look_again(workspace, models, changed, payer)
+        await to_its_end(_put(workspace, models, points, texts, payer))
+    else:
+        await workspace.graph.mark_indexed([text.mark for text in texts])
     return points, len(texts) - len(changed)
 
 
+async def _put(
+    workspace: Workspace, models: Models, points: Sequence[Point], texts: Sequence[Text], payer: str
+) -> None:
+    """Not to be left half-way: what is being written when its job is overtaken arrives all the
+    same, and whoever deleted its evidence has looked already."""
+    await workspace.vectors.upsert(points)
+    await workspace.graph.mark_indexed([text.mark for text in texts])
+    await _look_again(workspace, models, points, payer)
+
+
 async def _look_again(
-    workspace: Workspace, models: Models, written: Sequence[Text], payer: str
+    workspace: Workspace, models: Models, written: Sequence[Point], payer: str
 ) -> None:
     """What changed while it was embedded: another run may have written it from the newer text, and
     marked it, before this one wrote the older text over it. And points of what was deleted would
