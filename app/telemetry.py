@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Mapping
 from contextvars import ContextVar
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -133,10 +134,10 @@ class Metrics:
             "heliograph_queue_depth", "Steps waiting in the queue", registry=self.registry
         )
 
-    def count_pool(self, mode: str, pool: Mapping[str, object]) -> None:
+    def count_pool(self, mode: str, pool: Mapping[str, Any]) -> None:
         """As the modes explain it."""
-        self.pool.labels(mode).observe(float(str(pool["relations"])))
-        self.scorers.labels(mode, str(pool["scorer"])).inc()
+        self.pool.labels(mode).observe(pool["relations"])
+        self.scorers.labels(mode, pool["scorer"]).inc()
         for by, name in (("budget", "truncated"), ("deadline", "deadline")):
             if pool[name]:
                 self.truncated.labels(mode, by).inc()

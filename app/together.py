@@ -5,7 +5,7 @@ that is done in turns."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Coroutine, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterable
 from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 from weakref import WeakValueDictionary
@@ -43,14 +43,22 @@ async def outcomes(work: Iterable[Coroutine[Any, Any, T]]) -> tuple[list[T], App
     return done, min(failures, key=lambda one: (one.transient, one.blameless), default=None)
 
 
-async def to_its_end(work: Coroutine[Any, Any, T]) -> T:
-    """What the work gives. Cancelled, it goes on, and the cancellation is raised when it has ended,
-    whatever came of it. A cancellation of the work alone is an error: nobody here was cancelled."""
+async def _waited(task: asyncio.Task[Any]) -> None:
+    await asyncio.wait({task})
+
+
+async def to_its_end(
+    work: Coroutine[Any, Any, T],
+    end: Callable[[asyncio.Task[T]], Awaitable[None]] = _waited,
+) -> T:
+    """What the work gives. Cancelled, it goes on until `end` returns (which waits for it, unless
+    told otherwise), and the cancellation is raised then, whatever came of the work. A cancellation
+    of the work alone is an error: nobody here was cancelled."""
     task = asyncio.create_task(work)
     try:
         await asyncio.wait({task})
     except asyncio.CancelledError:
-        await asyncio.wait({task})
+        await end(task)
         if not task.cancelled():
             task.exception()  # heard
         raise

@@ -28,8 +28,7 @@ class Crew:
 
     def __init__(self, services: Services, terms: Terms, places: int) -> None:
         self._services, self._terms = services, terms
-        self._size = places
-        self._places = asyncio.Semaphore(places)
+        self._places = places
         self._changed = asyncio.Event()
         self._tasks: set[asyncio.Task[None]] = set()
         self._steps: set[str] = set()
@@ -39,9 +38,8 @@ class Crew:
         """Wait for a place and begin the step; returns once it is claimed, or another has it. The
         step goes on when the caller is cancelled. One that is under way here is not begun again:
         its lease may have run out while the store was away, but its holder is alive."""
-        await self._places.acquire()
+        await self.vacancy()
         if self._leaving or step_id in self._steps:
-            self._places.release()
             return
         claimed = asyncio.Event()
         task = asyncio.create_task(self._run(step_id, claimed))
@@ -49,10 +47,10 @@ class Crew:
         task.add_done_callback(self._ended)
         await claimed.wait()
 
-    async def vacancy(self, in_hand: Callable[[], int]) -> None:
+    async def vacancy(self, in_hand: Callable[[], int] = lambda: 0) -> None:
         """Wait until there is a place beside those for the tickets `in_hand`: what is taken too
         early waits here, while other workers look for work."""
-        while len(self._tasks) + in_hand() >= self._size:
+        while len(self._tasks) + in_hand() >= self._places:
             self._changed.clear()
             with suppress(TimeoutError):
                 async with asyncio.timeout(LOOK):
@@ -70,7 +68,6 @@ class Crew:
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
-        self._places.release()
         self._changed.set()
 
     async def _run(self, step_id: str, claimed: asyncio.Event) -> None:

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import random
 import signal
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
 from typing import Any, cast
 
@@ -23,6 +23,7 @@ from app.errors import AppError, Misconfigured
 from app.ports import Services
 from app.settings import Settings, load
 from app.telemetry import configure_logging
+from app.together import to_its_end
 from app.upkeep.litter import FOLDERS, Litter
 from app.wiring import arq_options, open_services
 from workers.crew import Crew
@@ -93,33 +94,18 @@ async def _end(*tasks: asyncio.Task[None]) -> None:
 
 async def _work_for_ever(crew: Crew, settings: Settings) -> None:
     """arq ends when the queue server is away for a moment; the service would go on without a
-    worker."""
+    worker. It cancels its jobs then and waits for them: awaited here and not in a task of its own,
+    it would end this loop as if that had been cancelled."""
     while True:
         worker = StepWorker(**arq_settings(settings), ctx={"crew": crew}, handle_signals=False)
         try:
-            await _apart(worker.async_run())
+            await to_its_end(worker.async_run(), _end)
         except Exception as error:  # arq's, whatever it is: steps never raise
             log.warning("worker.restart error=%s", type(error).__name__, exc_info=True)
         finally:
             with contextlib.suppress(Exception):  # arq closes what is closed already
-                await _apart(worker.close())
+                await to_its_end(worker.close(), _end)
         await asyncio.sleep(RESTART_SECONDS)
-
-
-async def _apart(work: Coroutine[Any, Any, None]) -> None:
-    """Await arq in a task of its own: it cancels its jobs and then waits for them, so that its
-    caller, who was not cancelled, would end with them, and no ticket be taken any more."""
-    task = asyncio.create_task(work)
-    try:
-        await asyncio.wait({task})
-    except asyncio.CancelledError:
-        await _end(task)
-        if not task.cancelled():
-            task.exception()  # heard
-        raise
-    if task.cancelled():
-        raise RuntimeError("arq was cancelled from inside")
-    task.result()
 
 
 def _terms(settings: Settings) -> Terms:

@@ -76,9 +76,8 @@ class Batches:
             if self._running and count == len(texts):  # it may become fuller
                 return
             batch = [self._waiting.popleft() for _ in range(count)]
-            batch = [
-                one for one in batch if not one.order.done.done()
-            ]  # whoever wanted it has gone
+            # Whoever wanted the others has gone.
+            batch = [one for one in batch if not one.order.done.done()]
             if batch:
                 task = asyncio.create_task(self._run(batch))
                 self._running.add(task)

@@ -194,6 +194,7 @@ def _held(step: Step) -> dict[str, object]:
 
 
 def _claim(connection: Connection, row: Row, now: float, lease: float) -> Step:
+    shard = tuple(json.loads(row["shard"]))
     connection.execute(
         "update steps set claims = claims + 1, tries = tries + 1, leased = 1,"
         " ready_at = :until, overdue_at = :until where id = :id",
@@ -210,10 +211,10 @@ def _claim(connection: Connection, row: Row, now: float, lease: float) -> Step:
         plan=Plan(row["plan"]),
         document_id=row["document_id"],
         stage=row["stage"],
-        shard=tuple(json.loads(row["shard"])),
+        shard=shard,
         attempt=row["claims"] + 1,
         tries=row["tries"] + 1,
-        alone=not json.loads(row["shard"]),
+        alone=not shard,
     )
 
 
